@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <compare>
+
+/// The version of the library, as in its CMake package: compatible within one minor version until 1.0.
+#define KERKIS_VERSION_MAJOR 0
+#define KERKIS_VERSION_MINOR 1
+#define KERKIS_VERSION_PATCH 0
+
+namespace kerkis {
+
+struct Version {
+  int major_number;
+  int minor_number;
+  int patch_number;
+
+  friend constexpr auto operator<=>(const Version&, const Version&) = default;
+};
+
+inline constexpr Version version{KERKIS_VERSION_MAJOR, KERKIS_VERSION_MINOR, KERKIS_VERSION_PATCH};
+
+}  // namespace kerkis
