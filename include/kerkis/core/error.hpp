@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <source_location>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace kerkis {
+
+/// The one family of exceptions of the library. It is thrown before anything is changed, or says what was.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& what, int rank = -1, std::string operation = {}, int mpi_class = 0)
+      : std::runtime_error(what), rank_(rank), operation_(std::move(operation)), mpi_class_(mpi_class) {}
+
+  /// The rank where the failure began, in the root communicator; -1 if every rank sees the same failure by itself.
+  int rank() const noexcept { return rank_; }
+  /// The operation that failed ("all_reduce"), empty outside communication.
+  const std::string& operation() const noexcept { return operation_; }
+  /// The MPI error class, 0 (MPI_SUCCESS) if MPI did not fail.
+  int mpi_class() const noexcept { return mpi_class_; }
+
+ private:
+  int rank_;
+  std::string operation_;
+  int mpi_class_;
+};
+
+/// What the caller asked for makes no sense: a plan that does not fit, a bad flag, an unusable file. `run` ends with status 2.
+class InputError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Communication failed: an MPI error or a deadline.
+class CommError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Another rank has failed and said so; the text is its own.
+class PeerError : public CommError {
+ public:
+  using CommError::CommError;
+};
+
+/// Joins its arguments to one string, for messages: message("width ", 3, " is odd").
+template <class... Parts>
+std::string message(const Parts&... parts) {
+  std::ostringstream out;
+  out.precision(17);
+  (out << ... << parts);
+  return out.str();
+}
+
+/// Throws InputError with the joined parts unless `condition` holds.
+template <class... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (!condition) throw InputError(message(parts...));
+}
+
+/// "file.hpp:88", without the folders, for messages.
+inline std::string call_site(const std::source_location& where) {
+  std::string_view file = where.file_name();
+  if (const auto slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  return message(file, ":", where.line());
+}
+
+}  // namespace kerkis
