@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <kerkis/schedule/action.hpp>
+#include <kerkis/schedule/detail/array.hpp>
+#include <kerkis/schedule/table.hpp>
+
+namespace kerkis::schedule {
+
+/// forward: an activation on its way to the next stage; backward: its gradient on the way back.
+enum class Direction : unsigned char { forward, backward };
+
+/// One hand-off between two ranks. Boundary b lies between the stages b and b + 1.
+struct Message {
+  Direction direction = Direction::forward;
+  int boundary = 0;
+  int microbatch = 0;
+
+  friend constexpr bool operator==(const Message&, const Message&) = default;
+};
+
+/// All that one rank sends to another in one direction, over every boundary between the two. Its messages are numbered
+/// first, first + 1, ..., first + size - 1 in the order in which the source sends them.
+struct Channel {
+  Direction direction = Direction::forward;
+  int source = 0;
+  int destination = 0;
+  int first = 0;
+  int size = 0;
+};
+
+inline constexpr int no_message = -1;
+
+/// The messages of one action.
+struct Handoff {
+  int input = no_message;   ///< received before it
+  int place = no_message;   ///< the input is the (place - first)-th that the rank consumes from its channel
+  int output = no_message;  ///< sent after it
+};
+
+/// The communication that follows from a table with valid lists: each message has one number, the same on every rank.
+/// Nothing is sent at the ends of the pipeline, nor between two stages of one rank.
+class Communication {
+ public:
+  constexpr explicit Communication(const Table& table)
+      : microbatches_(table.microbatches()),
+        boundaries_(table.stages() - 1),
+        channel_of_(2 * boundaries_ + 1),
+        messages_(2 * boundaries_ * microbatches_ + 1),
+        consumed_(2 * boundaries_ * microbatches_ + 1),
+        handoffs_(3 * table.stages() * microbatches_),
+        first_handoff_(table.ranks()) {
+    make_channels(table);
+    detail::Array<int> number_of(2 * boundaries_ * microbatches_ + 1);
+    number_sends(table, number_of);
+    number_receives(table, number_of);
+  }
+
+  [[nodiscard]] constexpr std::span<const Channel> channels() const noexcept { return channels_; }
+  [[nodiscard]] constexpr int size() const noexcept { return size_; }  ///< how many messages there are
+
+  [[nodiscard]] constexpr const Message& message(int number) const { return messages_[number]; }
+  [[nodiscard]] constexpr const Channel& channel(int number) const { return at(channel_of_[row(messages_[number])]); }
+
+  /// For the place-th action of a rank's list.
+  [[nodiscard]] constexpr const Handoff& handoff(int rank, int position) const {
+    return handoffs_[first_handoff_[rank] + position];
+  }
+
+  /// The message that the destination consumes in the given place, counted as in Handoff. Places and numbers differ
+  /// only if a rank consumes messages in another order than they are sent.
+  [[nodiscard]] constexpr int consumed(int place) const { return consumed_[place]; }
+
+ private:
+  // Of a boundary and direction; of a message.
+  constexpr int row(Message message) const noexcept {
+    return message.direction == Direction::forward ? message.boundary : message.boundary + boundaries_;
+  }
+  constexpr int key(Message message) const noexcept { return row(message) * microbatches_ + message.microbatch; }
+
+  constexpr const Channel& at(int index) const { return channels_[static_cast<std::size_t>(index)]; }
+
+  constexpr void make_channels(const Table& table) {
+    // Of each rank's outgoing channels the newest, and of each channel the one before it; 0 is none, k the (k-1)-th.
+    channels_.reserve(2 * static_cast<std::size_t>(boundaries_));
+    detail::Array<int> newest(table.ranks());
+    detail::Array<int> before(2 * boundaries_ + 1);
+    const auto join = [&](Channel wanted) {
+      for (int k = newest[wanted.source]; k != 0; k = before[k - 1]) {
+        Channel& channel = channels_[static_cast<std::size_t>(k - 1)];
+        if (channel.direction != wanted.direction || channel.destination != wanted.destination) continue;
+        channel.size += microbatches_;
+        return k - 1;
+      }
+      const int index = static_cast<int>(channels_.size());
+      wanted.size = microbatches_;
+      channels_.push_back(wanted);
+      before[index] = newest[wanted.source];
+      newest[wanted.source] = index + 1;
+      return index;
+    };
+    for (int boundary = 0; boundary < boundaries_; ++boundary) {
+      const int below = table.rank_of(boundary);
+      const int above = table.rank_of(boundary + 1);
+      channel_of_[boundary] = channel_of_[boundary + boundaries_] = none;
+      if (below == above) continue;
+      channel_of_[boundary] = join({Direction::forward, below, above});
+      channel_of_[boundary + boundaries_] = join({Direction::backward, above, below});
+    }
+    for (Channel& channel : channels_) {
+      channel.first = size_;
+      size_ += channel.size;
+    }
+  }
+
+  constexpr void number_sends(const Table& table, detail::Array<int>& number_of) {
+    detail::Array<int> sent(2 * boundaries_ + 1);  // per channel
+    int next = 0;
+    for (int rank = 0; rank < table.ranks(); ++rank) {
+      first_handoff_[rank] = next;
+      for (const Action& action : table.actions(rank)) {
+        Handoff& handoff = handoffs_[next++];
+        if (action.kind == ActionKind::backward_weight) continue;
+        const bool forward = action.kind == ActionKind::forward;
+        const int boundary = table.stage(rank, action.chunk) - (forward ? 0 : 1);
+        if (boundary < 0 || boundary == boundaries_) continue;
+        const Message message{forward ? Direction::forward : Direction::backward, boundary, action.microbatch};
+        const int channel = channel_of_[row(message)];
+        if (channel == none) continue;
+        handoff.output = at(channel).first + sent[channel]++;
+        messages_[handoff.output] = message;
+        number_of[key(message)] = handoff.output;
+      }
+    }
+  }
+
+  constexpr void number_receives(const Table& table, const detail::Array<int>& number_of) {
+    detail::Array<int> received(2 * boundaries_ + 1);  // per channel
+    int next = 0;
+    for (int rank = 0; rank < table.ranks(); ++rank) {
+      for (const Action& action : table.actions(rank)) {
+        Handoff& handoff = handoffs_[next++];
+        if (action.kind == ActionKind::backward_weight) continue;
+        const bool forward = action.kind == ActionKind::forward;
+        const int boundary = table.stage(rank, action.chunk) - (forward ? 1 : 0);
+        if (boundary < 0 || boundary == boundaries_) continue;
+        const Message message{forward ? Direction::forward : Direction::backward, boundary, action.microbatch};
+        const int channel = channel_of_[row(message)];
+        if (channel == none) continue;
+        handoff.input = number_of[key(message)];
+        handoff.place = at(channel).first + received[channel]++;
+        consumed_[handoff.place] = handoff.input;
+      }
+    }
+  }
+
+  static constexpr int none = -1;
+
+  int microbatches_;
+  int boundaries_;
+  int size_ = 0;
+  std::vector<Channel> channels_;
+  detail::Array<int> channel_of_;  // by row
+  detail::Array<Message> messages_;
+  detail::Array<int> consumed_;  // by place
+  detail::Array<Handoff> handoffs_;
+  detail::Array<int> first_handoff_;  // by rank
+};
+
+}  // namespace kerkis::schedule

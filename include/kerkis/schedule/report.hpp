@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kerkis/schedule/action.hpp>
+#include <kerkis/schedule/communication.hpp>
+#include <kerkis/schedule/live.hpp>
+
+namespace kerkis::schedule {
+
+/// Receives that a rank posts ahead of need, and sends that it leaves behind unfinished: both per peer and direction.
+/// {0, 0} is plain blocking communication.
+struct Depth {
+  int receives = 0;
+  int sends = 0;
+
+  friend constexpr bool operator==(const Depth&, const Depth&) = default;
+};
+
+/// As deep as may help.
+inline constexpr Depth unbounded{std::numeric_limits<int>::max(), std::numeric_limits<int>::max()};
+
+enum class Fault : unsigned char { none, bad_shape, bad_action, doubled, missing, misordered, deadlock };
+
+[[nodiscard]] constexpr std::string_view to_string(Fault fault) noexcept {
+  switch (fault) {
+    case Fault::none: return "proven";
+    case Fault::bad_shape: return "an extent is below 1, a rank has no list, or a stage has no place or two";
+    case Fault::bad_action: return "an action names a microbatch or chunk that does not exist";
+    case Fault::doubled: return "a computation is listed twice";
+    case Fault::missing: return "a computation is missing";
+    case Fault::misordered: return "a computation comes before one that it needs";
+    case Fault::deadlock: return "deadlock";
+  }
+  return "unknown";
+}
+
+/// `rank` stands at `action` until `peer` receives (sending) or sends (not sending) the microbatch `message`.
+struct Wait {
+  int rank = 0;
+  int peer = 0;
+  bool sending = false;
+  Action action;
+  Message message;
+};
+
+struct Report {
+  Fault fault = Fault::none;
+  int rank = -1;            ///< where the fault is; -1 if nowhere in particular
+  Action action;            ///< the computation at fault (deadlock: where that rank stands)
+  Depth depth;              ///< the depth that was tried
+  std::vector<Wait> cycle;  ///< of a deadlock: each waits for the next, the last for the first
+  std::vector<Live> peaks;  ///< per rank, if the lists are valid
+
+  [[nodiscard]] constexpr bool ok() const noexcept { return fault == Fault::none; }
+};
+
+/// The report in words, one line.
+[[nodiscard]] inline std::string explain(const Report& report) {
+  const auto words = [](const Action& action) {
+    return std::string(to_string(action.kind)) + " of microbatch " + std::to_string(action.microbatch) + ", chunk " +
+           std::to_string(action.chunk);
+  };
+  std::string text(to_string(report.fault));
+  if (report.depth == unbounded && report.fault == Fault::deadlock) {
+    text += " at any depth of posted receives and buffered sends";
+  } else if (report.ok() || report.fault == Fault::deadlock) {
+    text += " with " + std::to_string(report.depth.receives) + " posted receives and " +
+            std::to_string(report.depth.sends) + " buffered sends per peer and direction";
+  } else if (report.rank >= 0) {
+    text += ": rank " + std::to_string(report.rank) + ", " + words(report.action);
+  }
+  const char* separator = ": ";
+  for (const Wait& wait : report.cycle) {
+    text += separator + ("rank " + std::to_string(wait.rank)) + " (" + words(wait.action) + ") waits for rank " +
+            std::to_string(wait.peer) + (wait.sending ? " to receive the " : " to send the ") +
+            (wait.message.direction == Direction::forward ? "activation" : "gradient") + " of microbatch " +
+            std::to_string(wait.message.microbatch);
+    separator = "; ";
+  }
+  return text;
+}
+
+}  // namespace kerkis::schedule

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <kerkis/schedule/action.hpp>
+
+namespace kerkis::schedule {
+
+/// The global table of a schedule: every rank's list of actions, and which stage each (rank, chunk) is. Every rank's
+/// work and all communication follow from it. A Table may hold nonsense: `verify` judges it; everything else asks for
+/// ranks, chunks and stages in range.
+class Table {
+ public:
+  /// lists: one per rank. stages: that of (rank, chunk) at rank * shape.chunks + chunk; empty: looped placement.
+  constexpr Table(PipelineShape shape, std::vector<ActionList> lists, std::vector<int> stages = {})
+      : shape_(shape), lists_(std::move(lists)), stages_(std::move(stages)) {
+    if (stages_.empty()) {
+      stages_.reserve(lists_.size());
+      for (int rank = 0; rank < shape.ranks; ++rank) {
+        for (int chunk = 0; chunk < shape.chunks; ++chunk) stages_.push_back(chunk * shape.ranks + rank);
+      }
+    }
+    slots_.assign(stages_.size(), -1);
+    for (std::size_t slot = 0; slot < stages_.size(); ++slot) {
+      const int stage = stages_[slot];
+      if (stage >= 0 && stage < shape.stages() && index(stage) < slots_.size()) {
+        slots_[index(stage)] = static_cast<int>(slot);
+      }
+    }
+  }
+
+  [[nodiscard]] constexpr PipelineShape shape() const noexcept { return shape_; }
+  [[nodiscard]] constexpr int ranks() const noexcept { return shape_.ranks; }
+  [[nodiscard]] constexpr int microbatches() const noexcept { return shape_.microbatches; }
+  [[nodiscard]] constexpr int chunks() const noexcept { return shape_.chunks; }
+  [[nodiscard]] constexpr int stages() const noexcept { return shape_.stages(); }
+
+  [[nodiscard]] constexpr std::span<const Action> actions(int rank) const { return lists_[index(rank)].actions(); }
+
+  [[nodiscard]] constexpr int stage(int rank, int chunk) const { return stages_[index(rank * shape_.chunks + chunk)]; }
+  [[nodiscard]] constexpr int rank_of(int stage) const { return slots_[index(stage)] / shape_.chunks; }
+  [[nodiscard]] constexpr int chunk_of(int stage) const { return slots_[index(stage)] % shape_.chunks; }
+
+  /// Whether no extent is below 1, there is one list per rank, and every stage is exactly one (rank, chunk).
+  [[nodiscard]] constexpr bool well_formed() const {
+    if (shape_.ranks < 1 || shape_.microbatches < 1 || shape_.chunks < 1) return false;
+    if (lists_.size() != index(shape_.ranks) || stages_.size() != index(shape_.stages())) return false;
+    for (const int slot : slots_) {
+      if (slot < 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t index(int value) noexcept { return static_cast<std::size_t>(value); }
+
+  PipelineShape shape_;
+  std::vector<ActionList> lists_;
+  std::vector<int> stages_;
+  std::vector<int> slots_;  // of a stage: rank * chunks + chunk, or -1
+};
+
+/// The shape with the schedule's own number of chunks, if it fixes one.
+template <Schedule S>
+[[nodiscard]] constexpr PipelineShape shape_for(PipelineShape shape) noexcept {
+  if constexpr (requires { S::chunks; }) shape.chunks = S::chunks;
+  return shape;
+}
+
+/// The table of a schedule.
+template <Schedule S>
+[[nodiscard]] constexpr Table make_table(PipelineShape shape) {
+  shape = shape_for<S>(shape);
+  std::vector<ActionList> lists(static_cast<std::size_t>(std::max(shape.ranks, 0)));
+  std::vector<int> stages;
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    ActionList& list = lists[static_cast<std::size_t>(rank)];
+    list.reserve(2 * static_cast<std::size_t>(std::max(shape.microbatches, 0)));
+    S::order(shape, rank, list);
+    if constexpr (requires { S::stage(shape, rank, 0); }) {
+      for (int chunk = 0; chunk < shape.chunks; ++chunk) stages.push_back(S::stage(shape, rank, chunk));
+    }
+  }
+  return Table(shape, std::move(lists), std::move(stages));
+}
+
+}  // namespace kerkis::schedule
