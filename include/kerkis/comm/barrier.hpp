@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <source_location>
+
+#include <kerkis/comm/request.hpp>
+
+namespace kerkis {
+
+struct BarrierOptions {
+  std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
+};
+
+/// Completes when every rank has called it. Throws CommError if MPI fails.
+inline Request barrier(const Communicator& communicator, BarrierOptions options = {}, std::source_location where = std::source_location::current()) {
+  if (communicator.size() == 1) return {};
+  return Request::start(communicator, {"barrier", "", "", 0, 0, -1, where}, options.deadline, nullptr,
+                        [&](MPI_Request* request) { return MPI_Ibarrier(communicator.native(), request); });
+}
+
+}  // namespace kerkis

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+#include <sched.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include <kerkis/comm/engine.hpp>
+
+namespace kerkis {
+
+struct EnvironmentOptions {
+  int threads = 0;                                   ///< of Kokkos on each rank; 0: the cores this rank may use, shared with the ranks beside it
+  std::chrono::milliseconds grace{5'000};            ///< how long a rank that failed waits for the others before it ends the job
+  std::chrono::milliseconds deadline{3'600'000};     ///< the same for a rank that has finished
+};
+
+/// Starts MPI (MPI_THREAD_FUNNELED) and Kokkos unless the program has done so itself, and ends what it started.
+class Environment {
+ public:
+  Environment(int& argc, char**& argv, EnvironmentOptions options = {}) : options_(options) {
+    int initialized = 0;
+    MPI_Initialized(&initialized);
+    if (initialized == 0) {
+      int provided = 0;
+      comm::check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+      owns_mpi_ = true;
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    comm::check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
+    if (!Kokkos::is_initialized()) {
+      Kokkos::initialize(Kokkos::InitializationSettings()
+                             .set_num_threads(options.threads > 0 ? options.threads : threads_per_rank())
+                             .set_disable_warnings(true));
+      owns_kokkos_ = true;
+    }
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+  ~Environment() {
+    if (!finished_) finish(0, {}, false, true);
+  }
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  /// Ends what was started, together with the other ranks. One rank prints `text`, if any: the first whose failure is its own.
+  /// Returns the largest status. If ranks do not come, or `clean` does not hold on all of them (something is pending that
+  /// MPI_Finalize would wait for), the job is ended by MPI_Abort instead.
+  int finish(int status, const std::string& text, bool is_peer, bool clean) noexcept {
+    finished_ = true;
+    const int priority = text.empty() ? 2 * size_ : rank_ + (is_peer ? size_ : 0);
+    std::array<int, 3> outcome{priority, -status, clean ? 1 : 0};
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Iallreduce(MPI_IN_PLACE, outcome.data(), 3, MPI_INT, MPI_MIN, world_, &request);
+    if (!complete(request, status == 0 ? options_.deadline : options_.grace)) {
+      std::fprintf(stderr, "kerkis: rank %d: %s%sthe other ranks did not come to the end: the job is aborted\n", rank_, text.c_str(),
+                   text.empty() ? "" : "; ");
+      abort(status == 0 ? 1 : status);
+    }
+    if (!text.empty() && outcome[0] == priority) std::fprintf(stderr, "kerkis: %s\n", text.c_str());
+    if (outcome[2] == 0) {
+      if (outcome[0] == priority) abort(-outcome[1]);
+      std::this_thread::sleep_for(options_.grace);  // the abort ends this rank
+      std::_Exit(-outcome[1]);
+    }
+    MPI_Comm_free(&world_);
+    if (owns_kokkos_) Kokkos::finalize();
+    if (owns_mpi_) MPI_Finalize();
+    return -outcome[1];
+  }
+
+ private:
+  /// The cores that this process may use, divided among the ranks of the node.
+  static int threads_per_rank() {
+    MPI_Comm node = MPI_COMM_NULL;
+    int ranks = 1;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &ranks);
+    MPI_Comm_free(&node);
+    cpu_set_t cores;
+    const int count = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    return std::max(1, count / ranks);
+  }
+
+  /// Ends the job. The launcher forgets what it has not read from the ranks by then: it gets a moment for that.
+  static void abort(int status) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    MPI_Abort(MPI_COMM_WORLD, status);
+  }
+
+  static bool complete(MPI_Request& request, std::chrono::milliseconds limit) {
+    const auto start = std::chrono::steady_clock::now();
+    int done = 0;
+    while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
+      const auto waited = std::chrono::steady_clock::now() - start;
+      if (waited > limit) return false;
+      if (waited < std::chrono::milliseconds(500))
+        sched_yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+    return true;
+  }
+
+  EnvironmentOptions options_;
+  bool owns_mpi_ = false, owns_kokkos_ = false, finished_ = false;
+  int rank_ = 0, size_ = 1;
+  MPI_Comm world_ = MPI_COMM_NULL;
+};
+
+/// A whole program: starts MPI and Kokkos, calls `body` (which returns an exit status, or nothing for 0), prints an error once, and
+/// gives the exit status: 2 after InputError, 1 after any other exception.
+template <class Body>
+int run(int argc, char** argv, EnvironmentOptions options, Body&& body) {
+  Environment environment(argc, argv, options);
+  try {
+    int status = 0;
+    if constexpr (std::is_void_v<std::invoke_result_t<Body&>>)
+      body();
+    else
+      status = body();
+    return environment.finish(status, {}, false, true);
+  } catch (const PeerError& error) {
+    return environment.finish(1, error.what(), true, false);
+  } catch (const InputError& error) {
+    return environment.finish(2, error.what(), false, true);
+  } catch (const Error& error) {
+    return environment.finish(1, error.what(), false, error.rank() < 0);  // without a rank, every rank fails in the same way
+  } catch (const std::exception& error) {
+    return environment.finish(1, error.what(), false, false);
+  } catch (...) {
+    return environment.finish(1, "an exception that is no std::exception", false, false);
+  }
+}
+
+template <class Body>
+int run(int argc, char** argv, Body&& body) {
+  return run(argc, argv, EnvironmentOptions{}, std::forward<Body>(body));
+}
+
+}  // namespace kerkis
