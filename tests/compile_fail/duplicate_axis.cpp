@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// EXPECT: two policies of this Hybrid share an axis
+#include <kerkis/policy/data_parallel.hpp>
+#include <kerkis/policy/hybrid.hpp>
+#include <kerkis/policy/tensor_parallel.hpp>
+
+#ifdef KERKIS_FAIL
+kerkis::Hybrid<kerkis::DataParallel<2>, kerkis::DataParallel<3>> plan;
+#else
+kerkis::Hybrid<kerkis::DataParallel<2>, kerkis::TensorParallel<2>> plan;
+#endif

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// EXPECT: communication takes Views in memory that the host can reach
+#include <kerkis/comm/hand_off.hpp>
+
+/// Memory that the host cannot reach, as a GPU has.
+struct FarSpace {
+  using memory_space = FarSpace;
+  using execution_space = Kokkos::DefaultHostExecutionSpace;
+  using device_type = Kokkos::Device<execution_space, memory_space>;
+  using size_type = std::size_t;
+  static constexpr const char* name() { return "far"; }
+};
+#ifdef KERKIS_FAIL
+using Space = FarSpace;
+#else
+using Space = Kokkos::HostSpace;
+#endif
+
+kerkis::comm::Buffer<Kokkos::View<float*, Space, Kokkos::MemoryUnmanaged>>* buffer = nullptr;
+constexpr std::size_t size = sizeof(*buffer);

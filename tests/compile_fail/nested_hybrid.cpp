@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// EXPECT: a Hybrid does not nest
+#include <kerkis/policy/data_parallel.hpp>
+#include <kerkis/policy/hybrid.hpp>
+#include <kerkis/policy/tensor_parallel.hpp>
+
+#ifdef KERKIS_FAIL
+kerkis::Hybrid<kerkis::DataParallel<2>, kerkis::Hybrid<kerkis::TensorParallel<2>>> plan;
+#else
+kerkis::Hybrid<kerkis::DataParallel<2>, kerkis::TensorParallel<2>> plan;
+#endif

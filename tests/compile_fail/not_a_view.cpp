@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// EXPECT: communication takes Kokkos Views
+#include <kerkis/comm/hand_off.hpp>
+
+#include <vector>
+
+#ifdef KERKIS_FAIL
+using Buffer = std::vector<float>;
+#else
+using Buffer = Kokkos::View<float*, Kokkos::HostSpace>;
+#endif
+
+void operations(const kerkis::Communicator& world, const Buffer& buffer) {
+  kerkis::send(Kokkos::DefaultHostExecutionSpace(), world, buffer, {.to = 1});
+}
