@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <kerkis/module/matrix.hpp>
+
+namespace kerkis {
+
+/// Scratch memory for the time of one call: a stack of blocks that grows in the first step and allocates nothing after.
+///
+///     auto scope = context.workspace.scope();
+///     auto hidden = scope.template take<T>(rows, columns);   // unmanaged, uninitialised, valid until `scope` ends
+///
+/// Kernels on the context's execution-space instance run in order, so memory may be reused without a fence.
+template <class ExecutionSpace>
+class Workspace {
+  using Bytes = Kokkos::View<std::byte*, typename ExecutionSpace::memory_space>;
+
+ public:
+  class Scope {
+   public:
+    explicit Scope(Workspace& workspace) : workspace_(workspace), block_(workspace.block_), used_(workspace.used_) {}
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope() {
+      workspace_.block_ = block_;
+      workspace_.used_ = used_;
+    }
+    template <class T>
+    Matrix<T, ExecutionSpace> take(std::int64_t rows, std::int64_t columns) {
+      const auto bytes = static_cast<std::size_t>(rows * columns) * sizeof(T);
+      return Matrix<T, ExecutionSpace>(reinterpret_cast<T*>(workspace_.allocate(bytes)), static_cast<std::size_t>(rows),
+                                       static_cast<std::size_t>(columns));
+    }
+
+   private:
+    Workspace& workspace_;
+    std::size_t block_, used_;
+  };
+
+  Scope scope() { return Scope(*this); }
+
+ private:
+  std::byte* allocate(std::size_t bytes) {
+    constexpr std::size_t alignment = 128;
+    bytes = (bytes + alignment - 1) / alignment * alignment;
+    while (block_ < blocks_.size() && used_ + bytes > blocks_[block_].extent(0)) {
+      ++block_;
+      used_ = 0;
+    }
+    if (block_ == blocks_.size())
+      blocks_.emplace_back(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("kerkis::workspace")),
+                           std::max(bytes, std::size_t{1} << 22));
+    std::byte* start = blocks_[block_].data() + used_;
+    used_ += bytes;
+    return start;
+  }
+
+  std::vector<Bytes> blocks_;
+  std::size_t block_ = 0, used_ = 0;
+};
+
+}  // namespace kerkis

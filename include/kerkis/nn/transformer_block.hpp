@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include <kerkis/device/residual.hpp>
+#include <kerkis/nn/attention.hpp>
+#include <kerkis/nn/dropout.hpp>
+#include <kerkis/nn/layer_norm.hpp>
+#include <kerkis/nn/mlp.hpp>
+
+namespace kerkis::nn {
+
+struct BlockOptions {
+  std::int64_t width = 0;
+  std::int64_t heads = 1;
+  std::int64_t context_length = 1;
+  std::int64_t layers = 1;  ///< of the whole model: residual projections begin with a deviation of 0.02 / √(2 layers)
+  double dropout = 0;       ///< of the probabilities and of both residual branches
+};
+
+/// A pre-normalised transformer block: m = x + dropout(attention(norm1(x))), y = m + dropout(mlp(norm2(m))).
+template <class T, class Space = Kokkos::DefaultExecutionSpace>
+class TransformerBlock {
+  using Attention = CausalSelfAttention<T, Space>;
+  using Feed = Mlp<T, Space>;
+
+ public:
+  using Element = T;
+  using ExecutionSpace = Space;
+  using Matrix = kerkis::Matrix<T, Space>;
+  using Context = kerkis::Context<Space>;
+  struct SavedInput {
+    typename Attention::SavedInput attention;
+    Matrix input;                      ///< the caller's
+    Matrix middle;                     ///< rows × width
+    Matrix statistics1, statistics2;   ///< rows × 2
+    device::DropoutMask<T> attention_mask, mlp_mask;
+    std::uint64_t first_element = 0;   ///< of the microbatch, in both masks
+  };
+  struct SavedWeight {
+    typename Attention::SavedWeight attention;
+    typename Feed::SavedWeight mlp;
+    Matrix normal1, normal2;  ///< rows × width
+  };
+  using Saved = kerkis::Saved<SavedInput, SavedWeight>;
+
+  TransformerBlock(const std::string& name, BlockOptions options, Communicator tensor = {})
+      : options_(options),
+        attention_stream_(stream_of(name + ".attention.dropout")),
+        mlp_stream_(stream_of(name + ".mlp.dropout")),
+        norm1_(name + ".norm1", options.width),
+        attention_(name + ".attention",
+                   {.width = options.width,
+                    .heads = options.heads,
+                    .context_length = options.context_length,
+                    .dropout = options.dropout,
+                    .output_deviation = deviation(options)},
+                   tensor),
+        norm2_(name + ".norm2", options.width),
+        mlp_(name + ".mlp", {.width = options.width, .output_deviation = deviation(options)}, tensor) {}
+
+  std::int64_t input_columns() const { return options_.width; }
+  std::int64_t output_columns() const { return options_.width; }
+
+  Saved make_saved(std::int64_t rows) const {
+    auto attention = attention_.make_saved(rows);
+    const auto matrix = [rows](std::int64_t columns) { return make_matrix<T, Space>("kerkis::block", rows, columns); };
+    return {{std::move(attention.input), {}, matrix(options_.width), matrix(2), matrix(2), {}, {}, 0},
+            {std::move(attention.weight), mlp_.make_saved(rows).weight, matrix(options_.width), matrix(options_.width)}};
+  }
+
+  void forward(Context& context, const Matrix& input, const Matrix& output, Saved& saved) {
+    const std::int64_t count = static_cast<std::int64_t>(input.extent(0));
+    auto scope = context.workspace.scope();
+    const Matrix branch = scope.template take<T>(count, options_.width);
+    const Matrix normal1 = first_rows(saved.weight.normal1, count), normal2 = first_rows(saved.weight.normal2, count);
+    saved.input.input = first_rows(input, count);
+    saved.input.attention_mask = detail::dropout_mask<T>(context, attention_stream_, options_.dropout);
+    saved.input.mlp_mask = detail::dropout_mask<T>(context, mlp_stream_, options_.dropout);
+    saved.input.first_element = static_cast<std::uint64_t>(context.first_sample * options_.context_length * options_.width);
+
+    device::norm_forward(context.execution, count, norm1_.kernel(saved.input.statistics1), input.data(), normal1.data());
+    attention_.forward_without_bias(context, normal1, branch, saved.input.attention, saved.weight.attention);
+    context.poll();
+    device::add_residual_and_norm(context.execution, count, branch.data(), attention_.bias(), input.data(), saved.input.middle.data(),
+                                  saved.input.attention_mask, saved.input.first_element, norm2_.kernel(saved.input.statistics2),
+                                  normal2.data());
+    mlp_.forward_without_bias(context, normal2, branch, saved.weight.mlp);
+    context.poll();
+    device::add_residual(context.execution, count, options_.width, branch.data(), mlp_.bias(), saved.input.middle.data(), output.data(),
+                         saved.input.mlp_mask, saved.input.first_element);
+  }
+
+  void backward_input(Context& context, const Matrix& output_gradient, const Matrix& input_gradient, Saved& saved) {
+    const std::int64_t count = static_cast<std::int64_t>(output_gradient.extent(0));
+    auto scope = context.workspace.scope();
+    const Matrix normal = scope.template take<T>(count, options_.width);  // gradient at the output of a norm
+    const auto& kept = saved.input;
+    auto& weight = saved.weight;
+
+    device::dropout<Space, T>(context.execution, count, options_.width, kept.mlp_mask, kept.first_element,
+                              static_cast<std::uint64_t>(options_.width), output_gradient.data(), weight.mlp.output_gradient.data());
+    mlp_.backward(context, normal, weight.mlp);
+    context.poll();
+    norm2_.backward(context, normal, first_rows(kept.middle, count), kept.statistics2, output_gradient.data(), input_gradient,
+                    weight.attention.output_gradient.data(), kept.attention_mask, kept.first_element);
+    attention_.backward(context, normal, kept.attention, weight.attention);
+    context.poll();
+    norm1_.backward(context, normal, kept.input, kept.statistics1, input_gradient.data(), input_gradient);
+  }
+  void backward_weight(Context& context, Saved& saved) {
+    mlp_.add_gradients(context, saved.weight.mlp);
+    context.poll();
+    attention_.add_gradients(context, saved.weight.attention);
+    context.poll();
+  }
+  template <class F>
+  void for_each_parameter(F&& f) {
+    norm1_.for_each_parameter(f);
+    attention_.for_each_parameter(f);
+    norm2_.for_each_parameter(f);
+    mlp_.for_each_parameter(f);
+  }
+
+ private:
+  static double deviation(const BlockOptions& options) { return 0.02 / std::sqrt(2.0 * static_cast<double>(options.layers)); }
+
+  BlockOptions options_;
+  std::uint32_t attention_stream_, mlp_stream_;
+  LayerNorm<T, Space> norm1_;
+  Attention attention_;
+  LayerNorm<T, Space> norm2_;
+  Feed mlp_;
+};
+
+}  // namespace kerkis::nn
