@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstdint>
+
+#include <kerkis/data_parallel/gradient_reducer.hpp>
+#include <kerkis/module/parameter_store.hpp>
+
+namespace kerkis::optim {
+
+namespace detail {
+template <class T, class ExecutionSpace>
+struct SgdKernel {
+  Kokkos::View<const ParameterPiece*, typename ExecutionSpace::memory_space> pieces;
+  T *values, *gradients, *velocities;  // velocities: null without momentum
+  T gradient_scale, momentum, rate, decay;
+
+  KOKKOS_FUNCTION void operator()(std::size_t p) const {
+    const ParameterPiece piece = pieces(p);
+    T* const value = values + piece.begin;
+    T* const gradient = gradients + piece.begin;
+    const T pull = piece.decays ? decay : T(0);
+    if (velocities == nullptr) {
+      for (std::int64_t i = 0; i < piece.size; ++i) {
+        value[i] -= rate * (gradient[i] * gradient_scale + pull * value[i]);
+        gradient[i] = T(0);
+      }
+    } else {
+      T* const velocity = velocities + piece.begin;
+      for (std::int64_t i = 0; i < piece.size; ++i) {
+        velocity[i] = momentum * velocity[i] + gradient[i] * gradient_scale + pull * value[i];
+        value[i] -= rate * velocity[i];
+        gradient[i] = T(0);
+      }
+    }
+  }
+};
+}  // namespace detail
+
+/// Stochastic gradient descent with momentum (Polyak 1964; the velocity is momentum · velocity + gradient), and weight decay as an
+/// L2 penalty on matrices.
+struct Sgd {
+  double learning_rate = 1e-2;
+  double momentum = 0;
+  double weight_decay = 0;
+
+  /// The velocities, if there is momentum.
+  template <class T, class ExecutionSpace>
+  class State {
+   public:
+    explicit State(const ParameterStore<T, ExecutionSpace>& store) : size_(store.values().extent(0)) {}
+
+    /// Updates the values with gradient_scale · gradient, then sets the gradients to zero. All on `execution`, without a fence.
+    void step(const ExecutionSpace& execution, const Sgd& settings, const ParameterStore<T, ExecutionSpace>& store, const FinishedGradients&,
+              double gradient_scale, double step_rate) {
+      if (settings.momentum != 0 && velocity_.extent(0) != size_) velocity_ = Vector<T, ExecutionSpace>("kerkis::sgd::velocity", size_);
+      Kokkos::parallel_for("kerkis::sgd", Kokkos::RangePolicy<ExecutionSpace>(execution, 0, store.pieces().extent(0)),
+                           detail::SgdKernel<T, ExecutionSpace>{store.pieces(), store.values().data(), store.gradients().data(),
+                                                        settings.momentum != 0 ? velocity_.data() : nullptr, T(gradient_scale), T(settings.momentum),
+                                                        T(step_rate), T(settings.weight_decay)});
+    }
+
+   private:
+    std::size_t size_;
+    Vector<T, ExecutionSpace> velocity_;
+  };
+};
+
+}  // namespace kerkis::optim
