@@ -20,12 +20,16 @@ using Space = Kokkos::DefaultExecutionSpace;
 template <class Schedule>
 using Plan = kk::Hybrid<kk::DataParallel<>, kk::TensorParallel<>, kk::Pipeline<kk::dynamic, Schedule>>;
 
+kk::nn::GptConfig config_of(const Options& o) {
+  return {.layers = o.layers, .heads = o.heads, .width = o.width, .context = o.context, .vocabulary = 256, .dropout = o.dropout, .tied = o.tie};
+}
+
 /// Everything that one run of training needs, on a mesh; used for the run itself and for its repetition on one rank.
 template <class T, class Schedule>
 struct Session {
   Session(const kk::Mesh<Plan<Schedule>>& grid, const Options& o, const kk::TextCorpus& text)
       : mesh(grid),
-        model(mesh, {.layers = o.layers, .heads = o.heads, .width = o.width, .context = o.context, .vocabulary = 256, .dropout = o.dropout, .tied = o.tie}),
+        model(mesh, config_of(o)),
         trainer(mesh, model, kk::optim::AdamW{.learning_rate = o.learning_rate, .weight_decay = o.weight_decay},
                 {.microbatches = o.microbatches, .clip = o.clip, .seed = o.seed, .schedule = kk::optim::WarmupCosine{.warmup = o.warmup, .steps = o.steps}}),
         training(mesh, text.training, {.batch = o.batch, .context = o.context, .steps = o.steps, .seed = o.seed}),
@@ -94,6 +98,7 @@ void verify(const kk::Communicator& world, const Options& o, const kk::TextCorpu
 
 template <class T, class Schedule>
 void train(const Options& o) {
+  config_of(o).check();  // before the ranks need each other
   const auto mesh = make_mesh<Schedule>(MPI_COMM_WORLD, o.data, o.tensor, o.pipeline);
   const kk::Communicator& world = mesh.world();
   const auto least = static_cast<std::size_t>(o.context + 1);

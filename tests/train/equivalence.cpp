@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <kerkis/kerkis.hpp>
 #include <vector>
 
@@ -27,9 +28,20 @@ std::vector<Extents> plans(std::size_t ranks) {
   return result;
 }
 
+/// Plans and schedules are paired so that each case meets every plan, and both schedules; KERKIS_TEST_ALL=1 runs the whole product.
+bool is_covered(std::size_t plan, std::size_t plans, std::size_t schedule) {
+  static std::size_t next_case = 0;
+  if (plan == 0 && schedule == 0) ++next_case;
+  const char* all = std::getenv("KERKIS_TEST_ALL");
+  return plans == 1 || (all != nullptr && *all == '1') || (plan + schedule + next_case) % 2 == 0;
+}
+
 template <class T, class Schedule>
-void check(const kk::Communicator& world, const Case& c, const Trace& reference) {
-  for (const Extents& extents : plans(static_cast<std::size_t>(world.size()))) {
+void check(const kk::Communicator& world, const Case& c, const Trace& reference, std::size_t schedule) {
+  const std::vector<Extents> all = plans(static_cast<std::size_t>(world.size()));
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (!is_covered(p, all.size(), schedule)) continue;
+    const Extents& extents = all[p];
     const kk::Mesh<DynamicPlan<Schedule>> mesh(world.native(), kk::data(extents.data), kk::tensor(extents.tensor), kk::pipeline(extents.pipeline));
     const Trace trace = train<T>(mesh, c);
     double losses = 0, norms = 0, parameters = 0;
@@ -42,8 +54,8 @@ template <class T>
 void check(const Case& c) {
   const kk::Communicator world(MPI_COMM_WORLD);
   const Trace reference = serial<T>(world, c);
-  check<T, kk::GPipe>(world, c, reference);
-  check<T, kk::OneForwardOneBackward>(world, c, reference);
+  check<T, kk::GPipe>(world, c, reference, 0);
+  check<T, kk::OneForwardOneBackward>(world, c, reference, 1);
 }
 
 constexpr kk::nn::GptConfig uneven{.layers = 5, .heads = 3, .width = 24, .context = 6, .vocabulary = 257, .dropout = 0.1, .tied = true};

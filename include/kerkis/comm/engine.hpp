@@ -156,11 +156,37 @@ class Engine {
     return done != 0;
   }
 
-  /// Waits until `request` is complete: by C6, no wait is blind. A deadline of zero means the policy's.
+  /// Waits until `request` is complete: by C6, no wait is blind. A deadline of zero means the policy's. If a rank announces a failure
+  /// meanwhile, the request has a moment to complete all the same, since that rank may have done its part before it failed.
   void wait(MPI_Request& request, const Operation& operation, std::chrono::milliseconds deadline = {}) {
+    try {
+      wait_until(request, operation, deadline);
+    } catch (const PeerError&) {
+      int done = 0;
+      for (const auto start = Clock::now(); done == 0 && Clock::now() - start < std::chrono::milliseconds(50); sched_yield())
+        check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation.name, rank_);
+      if (done == 0) throw;
+    }
+  }
+
+  /// An MPI operation made once for `function` and freed with the engine.
+  MPI_Op operation(MPI_User_function* function) {
+    const auto [place, made] = operations_.try_emplace(function, MPI_OP_NULL);
+    if (made) check(MPI_Op_create(function, 1, &place->second), "MPI_Op_create", rank_);
+    return place->second;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Text = std::array<char, 2048>;
+  struct Failure {
+    int rank;
+    std::string text;
+  };
+
+  void wait_until(MPI_Request& request, const Operation& operation, std::chrono::milliseconds deadline) {
     for (int spin = 0; spin < policy_.spins; ++spin)
       if (test(request, operation)) return;
-    using Clock = std::chrono::steady_clock;
     if (deadline.count() == 0) deadline = policy_.deadline;
     const auto start = Clock::now();
     bool reported = false;
@@ -183,20 +209,6 @@ class Engine {
         std::this_thread::sleep_for(policy_.sleep);
     }
   }
-
-  /// An MPI operation made once for `function` and freed with the engine.
-  MPI_Op operation(MPI_User_function* function) {
-    const auto [place, made] = operations_.try_emplace(function, MPI_OP_NULL);
-    if (made) check(MPI_Op_create(function, 1, &place->second), "MPI_Op_create", rank_);
-    return place->second;
-  }
-
- private:
-  using Text = std::array<char, 2048>;
-  struct Failure {
-    int rank;
-    std::string text;
-  };
 
   WaitPolicy policy_;
   MPI_Comm failures_ = MPI_COMM_NULL;

@@ -33,6 +33,8 @@ class Environment {
     int initialized = 0;
     MPI_Initialized(&initialized);
     if (initialized == 0) {
+      // A failure that was announced to a rank which failed by itself is never received; UCX would warn of it after our message.
+      setenv("UCX_LOG_LEVEL", "error", 0);
       int provided = 0;
       comm::check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
       owns_mpi_ = true;

@@ -66,7 +66,7 @@ void add_bias(const ExecutionSpace& execution, std::int64_t rows, std::int64_t c
 template <class ExecutionSpace, class T>
 void add_residual(const ExecutionSpace& execution, std::int64_t rows, std::int64_t columns, const T* branch, const T* bias,
                   const T* residual, T* out, const DropoutMask<T>& mask, std::uint64_t first) {
-  launch("kerkis::residual", execution, rows,
+  launch("kerkis::resid", execution, rows,
          detail::AddResidual<T>{columns, branch, bias, residual, out, mask, first, Norm<T>{}, nullptr});
 }
 
@@ -74,7 +74,7 @@ void add_residual(const ExecutionSpace& execution, std::int64_t rows, std::int64
 template <class ExecutionSpace, class T>
 void add_residual_and_norm(const ExecutionSpace& execution, std::int64_t rows, const T* branch, const T* bias, const T* residual, T* out,
                            const DropoutMask<T>& mask, std::uint64_t first, const Norm<T>& norm, T* normalised) {
-  launch("kerkis::res_norm", execution, rows,
+  launch("kerkis::res_ln", execution, rows,
          detail::AddResidual<T>{norm.width, branch, bias, residual, out, mask, first, norm, normalised});
 }
 

@@ -53,22 +53,22 @@ template <class T>
 inline constexpr int pack_size = 32 / static_cast<int>(sizeof(T));
 template <class T>
 struct Pack {
-  typedef T type __attribute__((vector_size(32)));
+  typedef T type __attribute__((vector_size(32), may_alias));
   typedef T anywhere __attribute__((vector_size(32), aligned(alignof(T)), may_alias));
 };
 #endif
 
-/// sum + factor b. Explicit where it is one instruction: left to themselves, compilers fuse in some loops and not in others, and
-/// the bits of an element would depend on its place.
+/// sum += factor b. Explicit where it is one instruction: left to themselves, compilers fuse in some loops and not in others, and
+/// the bits of an element would depend on its place. (References: without AVX there is no agreed way to pass such vectors.)
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION typename Pack<T>::type multiply_add(T factor, typename Pack<T>::type b, typename Pack<T>::type sum) {
+KOKKOS_FORCEINLINE_FUNCTION void multiply_add(T factor, const typename Pack<T>::type& b, typename Pack<T>::type& sum) {
 #if defined(__FMA__) && !defined(__CUDACC__) && !defined(__HIPCC__)
   if constexpr (sizeof(T) == 4)
-    return _mm256_fmadd_ps(_mm256_set1_ps(factor), b, sum);
+    sum = _mm256_fmadd_ps(_mm256_set1_ps(factor), b, sum);
   else
-    return _mm256_fmadd_pd(_mm256_set1_pd(factor), b, sum);
+    sum = _mm256_fmadd_pd(_mm256_set1_pd(factor), b, sum);
 #else
-  return sum + factor * b;
+  sum += factor * b;
 #endif
 }
 
@@ -117,7 +117,7 @@ KOKKOS_FORCEINLINE_FUNCTION void product_tile(int rows, std::int64_t depth, cons
   for (std::int64_t k = 0; k < depth; ++k)
     for (int i = 0; i < height; ++i) {
       const T factor = start[i][k * a_column];
-      for (int j = 0; j < packs; ++j) sum[i][j] = multiply_add(factor, b[k * packs + j], sum[i][j]);
+      for (int j = 0; j < packs; ++j) multiply_add<T>(factor, b[k * packs + j], sum[i][j]);
     }
   if (width == packs * pack_size<T>) {
     for (int i = 0; i < height; ++i) {
@@ -142,8 +142,8 @@ template <int packs, class T>
 KOKKOS_FORCEINLINE_FUNCTION void product_strip(std::int64_t rows, std::int64_t depth, Strided<const T> a, const T* b, std::int64_t b_row,
                                                std::int64_t b_column, T* c, std::int64_t c_row, int width, bool add) {
   constexpr int full = packs * pack_size<T>;
-  typename Pack<T>::type packed[block_depth * packs];
-  T* const scalars = reinterpret_cast<T*>(packed);
+  alignas(32) T scalars[block_depth * full];
+  const auto* const packed = reinterpret_cast<const typename Pack<T>::type*>(scalars);
   if (width < full)
     for (std::int64_t i = 0; i < depth * full; ++i) scalars[i] = T(0);
   if (width == full && b_column == 1)
