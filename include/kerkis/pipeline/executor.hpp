@@ -62,8 +62,14 @@ class PipelineExecutor {
   using View = Matrix<Element, ExecutionSpace>;
   using Boundary = detail::Boundary<Element, ExecutionSpace>;
 
+  /// What a stage throws is announced here, before the pending hand-offs are abandoned.
   template <class Ready>
-  LossSum run(const detail::Program& program, Context<ExecutionSpace> context, std::span<const Microbatch> microbatches, Ready&& ready) {
+  LossSum run(const detail::Program& program, const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches, Ready&& ready) {
+    return pipeline_.guard([&] { return work(program, context, microbatches, ready); });
+  }
+
+  template <class Ready>
+  LossSum work(const detail::Program& program, Context<ExecutionSpace> context, std::span<const Microbatch> microbatches, Ready&& ready) {
     for (std::size_t c = 0; c < stages_.size(); ++c) saved_[c].reset(), boundaries_[c].reset();
     posted_.assign(program.channels.size(), 0);
     for (std::size_t c = 0; c < program.channels.size(); ++c)
