@@ -77,6 +77,31 @@ void leak(T&& object) {
 #endif
 }
 
+/// The communicators on which failures were announced, left behind by their engines: announcements may still be on their way, from ranks
+/// that failed at the same time.
+inline std::vector<MPI_Comm>& abandoned() {
+  static std::vector<MPI_Comm> communicators;
+  return communicators;
+}
+
+/// Receives what was announced too late, once all ranks have met after the failure: messages that nobody takes make MPI_Finalize complain.
+inline void receive_abandoned() {
+  for (const MPI_Comm communicator : abandoned()) {
+    const auto start = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(20)) {
+      int found = 0;
+      MPI_Status status;
+      std::array<char, 2048> text;
+      if (MPI_Iprobe(MPI_ANY_SOURCE, 0, communicator, &found, &status) != MPI_SUCCESS) break;
+      if (found != 0)
+        MPI_Recv(text.data(), static_cast<int>(text.size()), MPI_CHAR, status.MPI_SOURCE, 0, communicator, MPI_STATUS_IGNORE);
+      else
+        sched_yield();
+    }
+  }
+  abandoned().clear();
+}
+
 /// The one progress engine of a root communicator and all that are made from it: every wait of the library is here.
 ///
 /// It keeps a receive posted for the first failure of any rank, on a communicator of its own. `announce` sends it. From then on
@@ -98,12 +123,14 @@ class Engine {
       leak(std::move(incoming_));
       return;
     }
+    if (receive_ != MPI_REQUEST_NULL) {
+      MPI_Cancel(&receive_);
+      MPI_Wait(&receive_, MPI_STATUS_IGNORE);  // of a cancelled receive: local
+    }
     if (failure_) {
-      if (receive_ != MPI_REQUEST_NULL) leak(std::move(incoming_));
+      abandoned().push_back(failures_);
       return;
     }
-    MPI_Cancel(&receive_);
-    MPI_Wait(&receive_, MPI_STATUS_IGNORE);
     for (auto& [key, operation] : operations_) MPI_Op_free(&operation);
     MPI_Comm_free(&failures_);
   }

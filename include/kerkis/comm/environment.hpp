@@ -33,8 +33,6 @@ class Environment {
     int initialized = 0;
     MPI_Initialized(&initialized);
     if (initialized == 0) {
-      // A failure that was announced to a rank which failed by itself is never received; UCX would warn of it after our message.
-      setenv("UCX_LOG_LEVEL", "error", 0);
       int provided = 0;
       comm::check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
       owns_mpi_ = true;
@@ -78,6 +76,7 @@ class Environment {
       std::this_thread::sleep_for(options_.grace);  // the abort ends this rank
       std::_Exit(-outcome[1]);
     }
+    comm::receive_abandoned();
     MPI_Comm_free(&world_);
     if (owns_kokkos_) Kokkos::finalize();
     if (owns_mpi_) MPI_Finalize();

@@ -25,6 +25,8 @@ void on_root(const Communicator& communicator, F&& f, std::source_location where
     } catch (const std::exception& error) {
       const std::string_view what = *error.what() != '\0' ? error.what() : "rank 0 failed";
       what.copy(words, text.extent(0) - 1);
+    } catch (...) {
+      std::string_view("rank 0 failed").copy(words, text.extent(0) - 1);
     }
   }
   broadcast(Kokkos::DefaultHostExecutionSpace(), communicator, text, {}, where).wait();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 
@@ -15,12 +14,13 @@
 
 namespace kerkis::device {
 
-/// Causal scaled dot-product attention of `heads` heads over sequences of `context` rows, forward and backward, without storing
-/// probabilities: the logarithm of each row's sum is kept and they are computed anew, block of queries by block of queries
-/// (Dao, Fu, Ermon, Rudra, Ré 2022, arXiv:2205.14135); the keys after a block are skipped.
+/// Causal scaled dot-product attention of `heads` heads over sequences of `context` rows, forward and backward, without
+/// storing probabilities: the logarithm of each row's sum is kept and they are computed anew, block of queries by block
+/// of queries (Dao, Fu, Ermon, Rudra, Ré 2022, arXiv:2205.14135); the keys after a block are skipped.
 ///
-/// `qkv` is rows × 3 × heads × head_width: queries, keys, values. An item of work is a (sequence, head); a worker does a
-/// contiguous share of them in its own scratch memory. Items are independent, so the number of workers changes nothing.
+/// `qkv` is rows × 3 × heads × head_width: queries, keys, values. An item of work is a (sequence, head); a worker does
+/// a contiguous share of them in its own scratch memory. Items are independent, so the number of workers changes
+/// nothing.
 template <class T>
 struct Attention {
   std::int64_t sequences, heads, context, head_width;
@@ -41,7 +41,9 @@ struct Attention {
   std::int64_t backward_scratch() const { return 2 * block() * padded() + 2 * context * head_width; }
 
   /// The keys that row `query` works on: up to itself, in whole lanes.
-  KOKKOS_FORCEINLINE_FUNCTION static int whole_lanes(std::int64_t query) { return static_cast<int>((query + lanes) / lanes * lanes); }
+  KOKKOS_FORCEINLINE_FUNCTION static int whole_lanes(std::int64_t query) {
+    return static_cast<int>((query + lanes) / lanes * lanes);
+  }
   KOKKOS_FORCEINLINE_FUNCTION std::uint64_t dropout_index(std::int64_t item, std::int64_t query) const {
     const std::int64_t head = (first_sample + item / heads) * all_heads + first_head + item % heads;
     return static_cast<std::uint64_t>((head * context + query) * context);
@@ -52,12 +54,14 @@ namespace detail {
 
 /// C = A B, plus C if `add`, inside a kernel.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void kernel_product(std::int64_t rows, std::int64_t columns, std::int64_t depth, Strided<const T> a,
-                                                Strided<const T> b, T* c, std::int64_t c_row, bool add) {
+KOKKOS_FORCEINLINE_FUNCTION void kernel_product(std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                                                Strided<const T> a, Strided<const T> b, T* c, std::int64_t c_row,
+                                                bool add) {
   if (is_small_product(rows, columns, depth)) return small_product<T>(rows, columns, depth, a, b, c, c_row, add);
-  KOKKOS_IF_ON_HOST((const bool ta = a.column != 1, tb = b.column != 1; blas_product<T>(
-      ta ? Transpose::yes : Transpose::no, tb ? Transpose::yes : Transpose::no, rows, columns, depth, T(1), a.data, ta ? a.column : a.row, b.data,
-      tb ? b.column : b.row, add ? T(1) : T(0), c, c_row);))
+  KOKKOS_IF_ON_HOST((const bool ta = a.column != 1, tb = b.column != 1;
+                     blas_product<T>(ta ? Transpose::yes : Transpose::no, tb ? Transpose::yes : Transpose::no, rows,
+                                     columns, depth, T(1), a.data, ta ? a.column : a.row, b.data, tb ? b.column : b.row,
+                                     add ? T(1) : T(0), c, c_row);))
 }
 
 template <class T>
@@ -73,7 +77,8 @@ struct AttentionForward {
   }
 
   KOKKOS_FUNCTION void one(std::int64_t item, T* scores) const {
-    const std::int64_t d = shape.head_width, stride = shape.row_stride(), width = shape.heads * d, padded = shape.padded();
+    const std::int64_t d = shape.head_width, stride = shape.row_stride(), width = shape.heads * d,
+                       padded = shape.padded();
     const std::int64_t first_row = item / shape.heads * shape.context, offset = item % shape.heads * d;
     T* const q = shape.qkv + first_row * stride + offset;
     T* const k = q + width;
@@ -118,13 +123,16 @@ struct AttentionBackward {
 
   KOKKOS_FUNCTION void operator()(std::int64_t worker) const {
     const Range share = partition(shape.items(), shape.workers, worker);
-    T* const scratch = shape.scratch + worker * (2 * shape.block() * shape.padded() + 2 * shape.context * shape.head_width);
+    T* const scratch =
+        shape.scratch + worker * (2 * shape.block() * shape.padded() + 2 * shape.context * shape.head_width);
     for (std::int64_t item = share.begin; item < share.end; ++item) one(item, scratch);
   }
 
   KOKKOS_FUNCTION void one(std::int64_t item, T* scratch) const {
-    const std::int64_t d = shape.head_width, stride = shape.row_stride(), width = shape.heads * d, padded = shape.padded();
-    const std::int64_t first_row = item / shape.heads * shape.context, offset = item % shape.heads * d, context = shape.context;
+    const std::int64_t d = shape.head_width, stride = shape.row_stride(), width = shape.heads * d,
+                       padded = shape.padded();
+    const std::int64_t first_row = item / shape.heads * shape.context, offset = item % shape.heads * d,
+                       context = shape.context;
     T* const q = shape.qkv + first_row * stride + offset;
     T* const k = q + width;
     T* const v = k + width;
@@ -134,8 +142,8 @@ struct AttentionBackward {
     T* const gradients = probabilities + shape.block() * padded;
     T* const gk = gradients + shape.block() * padded;
     T* const gv = gk + context * d;
-    // From the last block, which has all keys and so begins the sums over queries. A block's queries are overwritten by their
-    // gradients when nothing needs them any more; keys and values at the end.
+    // From the last block, which has all keys and so begins the sums over queries. A block's queries are overwritten by
+    // their gradients when nothing needs them any more; keys and values at the end.
     const std::int64_t last = (context - 1) / shape.block() * shape.block();
     for (std::int64_t begin = last; begin >= 0; begin -= shape.block()) {
       const std::int64_t end = begin + shape.block() < context ? begin + shape.block() : context, rows = end - begin;
@@ -144,7 +152,8 @@ struct AttentionBackward {
       kernel_product<T>(rows, end, d, {query, stride, 1}, {k, 1, stride}, probabilities, padded, false);
       kernel_product<T>(rows, end, d, {go + begin * width, width, 1}, {v, 1, stride}, gradients, padded, false);
       for (std::int64_t i = begin; i < end; ++i)
-        softmax_row(item, i, end, o + i * width, go + i * width, probabilities + (i - begin) * padded, gradients + (i - begin) * padded);
+        softmax_row(item, i, end, o + i * width, go + i * width, probabilities + (i - begin) * padded,
+                    gradients + (i - begin) * padded);
       kernel_product<T>(end, d, rows, {probabilities, 1, padded}, {go + begin * width, width, 1}, gv, d, add);
       kernel_product<T>(end, d, rows, {gradients, 1, padded}, {query, stride, 1}, gk, d, add);
       kernel_product<T>(rows, d, end, {gradients, padded, 1}, {k, stride, 1}, query, stride, false);
@@ -157,8 +166,8 @@ struct AttentionBackward {
   }
 
   /// p: scores become the (dropped) probabilities. g: their gradient becomes that of the scores.
-  KOKKOS_FORCEINLINE_FUNCTION void softmax_row(std::int64_t item, std::int64_t query, std::int64_t end, const T* o, const T* go, T* p,
-                                               T* g) const {
+  KOKKOS_FORCEINLINE_FUNCTION void softmax_row(std::int64_t item, std::int64_t query, std::int64_t end, const T* o,
+                                               const T* go, T* p, T* g) const {
     const T scale = T(1) / Kokkos::sqrt(static_cast<T>(shape.head_width));
     const T logarithm = shape.logarithms[item * shape.context + query];
     const T dot = sum_of<T>(shape.head_width, [=](std::int64_t c) { return o[c] * go[c]; });
@@ -191,16 +200,18 @@ struct AttentionBackward {
 
 }  // namespace detail
 
-/// Adds `bias` (3 × heads × head_width) to qkv in place, then out (rows × heads × head_width) = attention. `scratch` has room for
-/// workers × forward_scratch() elements.
+/// Adds `bias` (3 × heads × head_width) to qkv in place, then out (rows × heads × head_width) = attention. `scratch`
+/// has room for workers × forward_scratch() elements.
 template <class ExecutionSpace, class T>
 void attention_forward(const ExecutionSpace& execution, const Attention<T>& attention, const T* bias, T* out) {
-  if (attention.items() > 0) launch("kerkis::attn", execution, attention.workers, detail::AttentionForward<T>{attention, bias, out});
+  if (attention.items() > 0)
+    launch("kerkis::attn", execution, attention.workers, detail::AttentionForward<T>{attention, bias, out});
 }
 
 /// Overwrites qkv (with its bias) by its gradient. `scratch` has room for workers × backward_scratch() elements.
 template <class ExecutionSpace, class T>
-void attention_backward(const ExecutionSpace& execution, const Attention<T>& attention, const T* out, const T* out_gradient) {
+void attention_backward(const ExecutionSpace& execution, const Attention<T>& attention, const T* out,
+                        const T* out_gradient) {
   if (attention.items() > 0)
     launch("kerkis::attn_b", execution, attention.workers, detail::AttentionBackward<T>{attention, out, out_gradient});
 }

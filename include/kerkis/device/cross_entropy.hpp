@@ -13,19 +13,19 @@
 
 namespace kerkis::device {
 
-/// Cross entropy of softmax(logits) for int32 targets, negative ones ignored, where this rank holds the columns `slice` of the
-/// logits. Softmax is split as e^(z - m) / s with each rank's own maximum m and sum s, so one exchange of (m, s, target's logit)
-/// finishes both loss and gradient, and each logit is exponentiated once.
+/// Cross entropy of softmax(logits) for int32 targets, negative ones ignored, where this rank holds the columns `slice`
+/// of the logits. Softmax is split as e^(z - m) / s with each rank's own maximum m and sum s, so one exchange of (m, s,
+/// target's logit) finishes both loss and gradient, and each logit is exponentiated once.
 template <class T>
 struct CrossEntropyRows {
   std::int64_t rows;
   Range slice;
   int ranks, rank;
-  T* logits;                    ///< rows × slice.size(); e^(z - m) after `local` if `gradient`, softmax - onehot after `finish`
+  T* logits;  ///< rows × slice.size(); e^(z - m) after `local` if `gradient`, softmax - onehot after `finish`
   const std::int32_t* targets;
-  T* maxima;                    ///< ranks × rows, as are the sums: of this rank only, zeros elsewhere, until exchanged
+  T* maxima;  ///< ranks × rows, as are the sums: of this rank only, zeros elsewhere, until exchanged
   T* sums;
-  T* target_logits;             ///< rows; 0 unless this rank holds the target's column
+  T* target_logits;  ///< rows; 0 unless this rank holds the target's column
   bool gradient;
 
   KOKKOS_FORCEINLINE_FUNCTION void local(std::int64_t row) const {
@@ -58,7 +58,9 @@ struct CrossEntropyRows {
     for (int r = 1; r < ranks; ++r) maximum = maxima[r * rows + row] > maximum ? maxima[r * rows + row] : maximum;
     T sum = 0;
     for (int r = 0; r < ranks; ++r) sum += sums[r * rows + row] * exp(maxima[r * rows + row] - maximum);
-    loss += {static_cast<double>(maximum) - static_cast<double>(target_logits[row]) + Kokkos::log(static_cast<double>(sum)), 1.0};
+    loss +=
+        {static_cast<double>(maximum) - static_cast<double>(target_logits[row]) + Kokkos::log(static_cast<double>(sum)),
+         1.0};
     if (!gradient) return;
     const T scale = exp(maxima[rank * rows + row] - maximum) / sum;
     for (std::int64_t i = 0; i < columns; ++i) z[i] *= scale;
@@ -86,7 +88,8 @@ struct CrossEntropyFinish {
 
 }  // namespace detail
 
-/// This rank's part, to be followed by the exchange of maxima, sums and target logits. Not needed if one rank holds all columns.
+/// This rank's part, to be followed by the exchange of maxima, sums and target logits. Not needed if one rank holds all
+/// columns.
 template <class ExecutionSpace, class T>
 void cross_entropy_local(const ExecutionSpace& execution, const CrossEntropyRows<T>& work) {
   launch("kerkis::ce_part", execution, work.rows, detail::CrossEntropyLocal<T>{work});
@@ -97,8 +100,9 @@ template <class ExecutionSpace, class T>
 LossSum cross_entropy_finish(const ExecutionSpace& execution, const CrossEntropyRows<T>& work) {
   LossSum loss;
   if (work.rows > 0)
-    Kokkos::parallel_reduce("kerkis::ce", Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(execution, 0, work.rows),
-                            detail::CrossEntropyFinish<T>{work, work.ranks == 1}, loss);
+    Kokkos::parallel_reduce(
+        "kerkis::ce", Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(execution, 0, work.rows),
+        detail::CrossEntropyFinish<T>{work, work.ranks == 1}, loss);
   return loss;
 }
 

@@ -9,14 +9,16 @@
 
 namespace kerkis::device {
 
-/// Inverted dropout by global element index: the factor of element `index` is 0 with probability `rate`, else 1 / (1 - rate). It
-/// is computed anew in the backward pass and never stored. Inactive (rate 0, or evaluation): every factor is 1.
+/// Inverted dropout by global element index: the factor of element `index` is 0 with probability `rate`, else 1 / (1 -
+/// rate). It is computed anew in the backward pass and never stored. Inactive (rate 0, or evaluation): every factor
+/// is 1.
 template <class T>
 class DropoutMask {
  public:
   DropoutMask() : DropoutMask(Random(0, 0), 0) {}
   DropoutMask(const Random& random, double rate)
-      : random_(random), dropped_(static_cast<std::uint32_t>(rate * 0x1p32)), scale_(static_cast<T>(1 / (1 - rate))), active_(rate > 0) {}
+      : random_(random), dropped_(static_cast<std::uint32_t>(rate * 0x1p32)), scale_(static_cast<T>(1 / (1 - rate))),
+        active_(rate > 0) {}
 
   KOKKOS_FORCEINLINE_FUNCTION bool active() const { return active_; }
 
@@ -76,8 +78,8 @@ struct DropoutRows {
 
 /// out = in ∘ mask on contiguous rows; the first element of row r has the global index first + r * row_stride.
 template <class ExecutionSpace, class T>
-void dropout(const ExecutionSpace& execution, std::int64_t rows, std::int64_t columns, const DropoutMask<T>& mask, std::uint64_t first,
-             std::uint64_t row_stride, const T* in, T* out) {
+void dropout(const ExecutionSpace& execution, std::int64_t rows, std::int64_t columns, const DropoutMask<T>& mask,
+             std::uint64_t first, std::uint64_t row_stride, const T* in, T* out) {
   launch("kerkis::dropout", execution, rows, detail::DropoutRows<T>{columns, mask, first, row_stride, in, out});
 }
 

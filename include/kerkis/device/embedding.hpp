@@ -63,17 +63,20 @@ struct EmbeddingBackward {
 
 }  // namespace detail
 
-/// out = table[token] + positions[row mod context_length] where the token lies in the slice, zeros elsewhere: summed over the
-/// ranks, which hold disjoint slices, the whole embedding, exactly.
+/// out = table[token] + positions[row mod context_length] where the token lies in the slice, zeros elsewhere: summed
+/// over the ranks, which hold disjoint slices, the whole embedding, exactly.
 template <class ExecutionSpace, class T>
-void embedding_forward(const ExecutionSpace& execution, const EmbeddingShape<T>& shape, const T* table, const T* positions, T* out) {
+void embedding_forward(const ExecutionSpace& execution, const EmbeddingShape<T>& shape, const T* table,
+                       const T* positions, T* out) {
   launch("kerkis::embed", execution, shape.rows, detail::EmbeddingForward<T>{shape, table, positions, out});
 }
 
 /// Adds to the gradients of the slice and of all positions, row after row: repeated tokens have one order of summation.
 template <class ExecutionSpace, class T>
-void embedding_backward(const ExecutionSpace& execution, const EmbeddingShape<T>& shape, const T* gradient, T* table, T* positions) {
-  launch("kerkis::embed_b", execution, column_blocks(shape.width), detail::EmbeddingBackward<T>{shape, gradient, table, positions});
+void embedding_backward(const ExecutionSpace& execution, const EmbeddingShape<T>& shape, const T* gradient, T* table,
+                        T* positions) {
+  launch("kerkis::embed_b", execution, column_blocks(shape.width),
+         detail::EmbeddingBackward<T>{shape, gradient, table, positions});
 }
 
 }  // namespace kerkis::device

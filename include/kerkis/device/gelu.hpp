@@ -9,8 +9,9 @@
 
 namespace kerkis::device {
 
-/// GELU in its tanh form (Hendrycks, Gimpel 2016, arXiv:1606.08415): x (1 + tanh u) / 2 with u = √(2/π) (x + 0.044715 x³), computed
-/// as x s with the logistic function s = 1 / (1 + e^(-2u)), which is the same number and keeps its digits where s is small.
+/// GELU in its tanh form (Hendrycks, Gimpel 2016, arXiv:1606.08415): x (1 + tanh u) / 2 with u = √(2/π) (x + 0.044715
+/// x³), computed as x s with the logistic function s = 1 / (1 + e^(-2u)), which is the same number and keeps its digits
+/// where s is small.
 namespace detail {
 
 template <class T>
@@ -55,14 +56,15 @@ struct Product {
 
 /// out = gelu(in + bias), and its derivative, which may overwrite `in`. No bias if it is null.
 template <class ExecutionSpace, class T>
-void gelu_forward(const ExecutionSpace& execution, std::int64_t rows, std::int64_t columns, const T* bias, const T* in, T* out,
-                  T* derivative) {
+void gelu_forward(const ExecutionSpace& execution, std::int64_t rows, std::int64_t columns, const T* bias, const T* in,
+                  T* out, T* derivative) {
   launch("kerkis::gelu", execution, rows, detail::GeluForward<T>{columns, bias, in, out, derivative});
 }
 
 /// out = left ∘ right on contiguous rows; in place is legal.
 template <class ExecutionSpace, class T>
-void multiply(const ExecutionSpace& execution, std::int64_t rows, std::int64_t columns, const T* left, const T* right, T* out) {
+void multiply(const ExecutionSpace& execution, std::int64_t rows, std::int64_t columns, const T* left, const T* right,
+              T* out) {
   launch("kerkis::product", execution, rows, detail::Product<T>{columns, left, right, out});
 }
 

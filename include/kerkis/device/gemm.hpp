@@ -20,16 +20,18 @@ namespace detail {
 
 /// CBLAS on the calling thread's behalf; inside a parallel region OpenBLAS stays on that thread.
 template <class T>
-void blas_product(Transpose transpose_a, Transpose transpose_b, std::int64_t rows, std::int64_t columns, std::int64_t depth, T alpha,
-                  const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride, T beta, T* c, std::int64_t c_stride) {
+void blas_product(Transpose transpose_a, Transpose transpose_b, std::int64_t rows, std::int64_t columns,
+                  std::int64_t depth, T alpha, const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride,
+                  T beta, T* c, std::int64_t c_stride) {
   const auto narrow = [](std::int64_t extent) {
-    require(extent <= std::numeric_limits<int>::max(), "a matrix product takes extents and strides up to 2^31 - 1, not ", extent);
+    require(extent <= std::numeric_limits<int>::max(),
+            "a matrix product takes extents and strides up to 2^31 - 1, not ", extent);
     return static_cast<int>(extent);
   };
   const auto call = [&](auto* function) {
     function(CblasRowMajor, transpose_a == Transpose::yes ? CblasTrans : CblasNoTrans,
-             transpose_b == Transpose::yes ? CblasTrans : CblasNoTrans, narrow(rows), narrow(columns), narrow(depth), alpha, a,
-             narrow(a_stride), b, narrow(b_stride), beta, c, narrow(c_stride));
+             transpose_b == Transpose::yes ? CblasTrans : CblasNoTrans, narrow(rows), narrow(columns), narrow(depth),
+             alpha, a, narrow(a_stride), b, narrow(b_stride), beta, c, narrow(c_stride));
   };
   if constexpr (std::is_same_v<T, float>)
     call(&cblas_sgemm);
@@ -39,24 +41,27 @@ void blas_product(Transpose transpose_a, Transpose transpose_b, std::int64_t row
 
 }  // namespace detail
 
-/// C = alpha op(A) op(B) + beta C on row-major operands: op(A) is rows × depth, op(B) depth × columns; strides are the distances
-/// of rows. C is not read if beta is 0. Zero extents are legal (depth 0 scales C); extents beyond `int` throw InputError.
+/// C = alpha op(A) op(B) + beta C on row-major operands: op(A) is rows × depth, op(B) depth × columns; strides are the
+/// distances of rows. C is not read if beta is 0. Zero extents are legal (depth 0 scales C); extents beyond `int` throw
+/// InputError.
 ///
-/// Host spaces: CBLAS with its own threads, or `small_product` where a BLAS would cost more to enter than to run. Kokkos kernels
-/// of OpenMP and Serial are complete when their launch returns, so no fence is needed.
+/// Host spaces: CBLAS with its own threads, or `small_product` where a BLAS would cost more to enter than to run.
+/// Kokkos kernels of OpenMP and Serial are complete when their launch returns, so no fence is needed.
 template <class ExecutionSpace, class T>
-void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose transpose_b, std::int64_t rows, std::int64_t columns, std::int64_t depth,
-          std::type_identity_t<T> alpha, const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride, std::type_identity_t<T> beta,
-          T* c, std::int64_t c_stride) {
+void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose transpose_b, std::int64_t rows,
+          std::int64_t columns, std::int64_t depth, std::type_identity_t<T> alpha, const T* a, std::int64_t a_stride,
+          const T* b, std::int64_t b_stride, std::type_identity_t<T> beta, T* c, std::int64_t c_stride) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "kerkis: products are in float or double");
   static_assert(Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible,
                 "kerkis: products run in host memory so far");
   if (rows == 0 || columns == 0) return;
   const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
   // With several threads to use, only what is over before they have begun.
-  const std::int64_t limit = execution.concurrency() == 1 ? small_multiplications : std::min(small_multiplications, std::int64_t{1} << 18);
+  const std::int64_t limit =
+      execution.concurrency() == 1 ? small_multiplications : std::min(small_multiplications, std::int64_t{1} << 18);
   if (alpha == T(1) && (beta == T(0) || beta == T(1)) && is_small_product(rows, columns, depth, limit)) {
-    const Strided<const T> left{a, ta ? 1 : a_stride, ta ? a_stride : 1}, right{b, tb ? 1 : b_stride, tb ? b_stride : 1};
+    const Strided<const T> left{a, ta ? 1 : a_stride, ta ? a_stride : 1},
+        right{b, tb ? 1 : b_stride, tb ? b_stride : 1};
     return small_product<T>(rows, columns, depth, left, right, c, c_stride, beta == T(1));
   }
   if (depth == 0) {
@@ -64,26 +69,33 @@ void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose tran
       for (std::int64_t j = 0; j < columns; ++j) c[i * c_stride + j] = beta == T(0) ? T(0) : beta * c[i * c_stride + j];
     return;
   }
-  detail::blas_product<T>(transpose_a, transpose_b, rows, columns, depth, alpha, a, a_stride, b, b_stride, beta, c, c_stride);
+  detail::blas_product<T>(transpose_a, transpose_b, rows, columns, depth, alpha, a, a_stride, b, b_stride, beta, c,
+                          c_stride);
 }
 
-/// The same on matrices (rank-2 Views with unit column stride; rows may have gaps). Throws InputError if extents do not match.
+/// The same on matrices (rank-2 Views with unit column stride; rows may have gaps). Throws InputError if extents do not
+/// match.
 template <class ExecutionSpace, class A, class B, class C>
-void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose transpose_b, typename C::value_type alpha, const A& a,
-          const B& b, typename C::value_type beta, const C& c) {
+void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose transpose_b, typename C::value_type alpha,
+          const A& a, const B& b, typename C::value_type beta, const C& c) {
   static_assert(A::rank == 2 && B::rank == 2 && C::rank == 2);
   using T = typename C::value_type;
-  const auto extent = [](const auto& view, bool second) { return static_cast<std::int64_t>(view.extent(second ? 1 : 0)); };
-  const auto stride = [](const auto& view) { return static_cast<std::int64_t>(view.extent(0) > 1 ? view.stride(0) : view.extent(1)); };
+  const auto extent = [](const auto& view, bool second) {
+    return static_cast<std::int64_t>(view.extent(second ? 1 : 0));
+  };
+  const auto stride = [](const auto& view) {
+    return static_cast<std::int64_t>(view.extent(0) > 1 ? view.stride(0) : view.extent(1));
+  };
   const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
   const std::int64_t rows = extent(c, false), columns = extent(c, true), depth = extent(a, !ta);
-  require(extent(a, ta) == rows && extent(b, !tb) == columns && extent(b, tb) == depth, "a matrix product of ", extent(a, ta), " × ", depth,
-          " and ", extent(b, tb), " × ", extent(b, !tb), " does not fit into ", rows, " × ", columns);
+  require(extent(a, ta) == rows && extent(b, !tb) == columns && extent(b, tb) == depth, "a matrix product of ",
+          extent(a, ta), " × ", depth, " and ", extent(b, tb), " × ", extent(b, !tb), " does not fit into ", rows,
+          " × ", columns);
   require(a.extent(1) < 2 || a.stride(1) == 1, "a matrix product takes row-major operands");
   require(b.extent(1) < 2 || b.stride(1) == 1, "a matrix product takes row-major operands");
   require(c.extent(1) < 2 || c.stride(1) == 1, "a matrix product takes row-major operands");
-  gemm<ExecutionSpace, T>(execution, transpose_a, transpose_b, rows, columns, depth, alpha, a.data(), stride(a), b.data(), stride(b), beta,
-                          c.data(), stride(c));
+  gemm<ExecutionSpace, T>(execution, transpose_a, transpose_b, rows, columns, depth, alpha, a.data(), stride(a),
+                          b.data(), stride(b), beta, c.data(), stride(c));
 }
 
 }  // namespace kerkis::device

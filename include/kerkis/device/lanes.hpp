@@ -6,8 +6,8 @@
 
 namespace kerkis::device {
 
-/// Reductions over an index in a fixed order that compilers can vectorise without -ffast-math: element i goes to lane i mod 16,
-/// then the lanes are folded in halves. `f(i)` gives the element.
+/// Reductions over an index in a fixed order that compilers can vectorise without -ffast-math: element i goes to lane i
+/// mod 16, then the lanes are folded in halves. `f(i)` gives the element.
 inline constexpr int lanes = 16;
 
 template <class T, class F>

@@ -10,7 +10,8 @@
 
 namespace kerkis::device {
 
-/// Layer normalisation over the columns of a row (Ba, Kiros, Hinton 2016, arXiv:1607.06450): y = gain (x - mean) / √(variance + ε)
+/// Layer normalisation over the columns of a row (Ba, Kiros, Hinton 2016, arXiv:1607.06450): y = gain (x - mean) /
+/// √(variance + ε)
 /// + bias. `statistics` holds mean and 1/√(variance + ε) of each row, interleaved.
 template <class T>
 struct Norm {
@@ -22,7 +23,8 @@ struct Norm {
 
   KOKKOS_FORCEINLINE_FUNCTION void forward(std::int64_t row, const T* x, T* y) const {
     const T mean = sum_of<T>(width, [=](std::int64_t i) { return x[i]; }) / static_cast<T>(width);
-    const T variance = sum_of<T>(width, [=](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); }) / static_cast<T>(width);
+    const T variance =
+        sum_of<T>(width, [=](std::int64_t i) { return (x[i] - mean) * (x[i] - mean); }) / static_cast<T>(width);
     const T inverse = T(1) / Kokkos::sqrt(variance + epsilon);
     for (std::int64_t i = 0; i < width; ++i) y[i] = (x[i] - mean) * inverse * gain[i] + bias[i];
     statistics[2 * row] = mean;
@@ -34,7 +36,8 @@ struct Norm {
     const T mean = statistics[2 * row], inverse = statistics[2 * row + 1];
     const T* const g = gain;
     const T sum = sum_of<T>(width, [=](std::int64_t i) { return dy[i] * g[i]; }) / static_cast<T>(width);
-    const T dot = sum_of<T>(width, [=](std::int64_t i) { return dy[i] * g[i] * ((x[i] - mean) * inverse); }) / static_cast<T>(width);
+    const T dot = sum_of<T>(width, [=](std::int64_t i) { return dy[i] * g[i] * ((x[i] - mean) * inverse); }) /
+                  static_cast<T>(width);
     for (std::int64_t i = 0; i < width; ++i) dx[i] += inverse * (dy[i] * g[i] - sum - (x[i] - mean) * inverse * dot);
   }
 };
@@ -47,7 +50,9 @@ struct NormForward {
   const T* x;
   T* y;
 
-  KOKKOS_FUNCTION void operator()(std::int64_t row) const { norm.forward(row, x + row * norm.width, y + row * norm.width); }
+  KOKKOS_FUNCTION void operator()(std::int64_t row) const {
+    norm.forward(row, x + row * norm.width, y + row * norm.width);
+  }
 };
 
 template <class T>
@@ -111,18 +116,19 @@ void norm_forward(const ExecutionSpace& execution, std::int64_t rows, const Norm
   launch("kerkis::norm", execution, rows, detail::NormForward<T>{norm, x, y});
 }
 
-/// dx = residual + the gradient of norm at x, where `residual` is null (none), `dx` itself, or other memory; if `masked` is not
-/// null, masked = dx ∘ mask, whose first element has the global index `first`.
+/// dx = residual + the gradient of norm at x, where `residual` is null (none), `dx` itself, or other memory; if
+/// `masked` is not null, masked = dx ∘ mask, whose first element has the global index `first`.
 template <class ExecutionSpace, class T>
-void norm_backward(const ExecutionSpace& execution, std::int64_t rows, const Norm<T>& norm, const T* dy, const T* x, const T* residual, T* dx,
-                   T* masked = nullptr, const DropoutMask<T>& mask = {}, std::uint64_t first = 0) {
+void norm_backward(const ExecutionSpace& execution, std::int64_t rows, const Norm<T>& norm, const T* dy, const T* x,
+                   const T* residual, T* dx, T* masked = nullptr, const DropoutMask<T>& mask = {},
+                   std::uint64_t first = 0) {
   launch("kerkis::norm_b", execution, rows, detail::NormBackward<T>{norm, dy, x, residual, dx, masked, mask, first});
 }
 
 /// Adds to the gradients of gain and bias; the order of the sums does not depend on the number of threads.
 template <class ExecutionSpace, class T>
-void norm_weights(const ExecutionSpace& execution, std::int64_t rows, const Norm<T>& norm, const T* dy, const T* x, T* gain_gradient,
-                  T* bias_gradient) {
+void norm_weights(const ExecutionSpace& execution, std::int64_t rows, const Norm<T>& norm, const T* dy, const T* x,
+                  T* gain_gradient, T* bias_gradient) {
   launch("kerkis::norm_w", execution, column_blocks(norm.width),
          detail::NormWeights<T>{rows, norm.width, dy, x, norm.statistics, gain_gradient, bias_gradient});
 }

@@ -7,11 +7,12 @@
 
 namespace kerkis::device {
 
-/// exp and tanh without branches or calls, so that compilers vectorise loops over them without -ffast-math. Errors are below
-/// 2.5 units in the last place (exp: 1); overflow, underflow, infinities and NaN come out as IEEE 754 wants them, without flags.
+/// exp and tanh without branches or calls, so that compilers vectorise loops over them without -ffast-math. Errors are
+/// below 2.5 units in the last place (exp: 1); overflow, underflow, infinities and NaN come out as IEEE 754 wants them,
+/// without flags.
 ///
-/// exp(x) = 2^n (1 + q), where n is the integer nearest to x / ln 2, r = x - n ln 2 and q = e^r - 1 = r + r^2 g(r), |r| <= 0.35.
-/// g is a polynomial through the Chebyshev nodes; ln 2 is split so that n ln2_high is exact.
+/// exp(x) = 2^n (1 + q), where n is the integer nearest to x / ln 2, r = x - n ln 2 and q = e^r - 1 = r + r^2 g(r), |r|
+/// <= 0.35. g is a polynomial through the Chebyshev nodes; ln 2 is split so that n ln2_high is exact.
 namespace detail {
 
 template <class T>

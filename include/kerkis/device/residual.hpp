@@ -64,16 +64,17 @@ void add_bias(const ExecutionSpace& execution, std::int64_t rows, std::int64_t c
 
 /// out = residual + (branch + bias) ∘ mask; the first element has the global index `first`.
 template <class ExecutionSpace, class T>
-void add_residual(const ExecutionSpace& execution, std::int64_t rows, std::int64_t columns, const T* branch, const T* bias,
-                  const T* residual, T* out, const DropoutMask<T>& mask, std::uint64_t first) {
+void add_residual(const ExecutionSpace& execution, std::int64_t rows, std::int64_t columns, const T* branch,
+                  const T* bias, const T* residual, T* out, const DropoutMask<T>& mask, std::uint64_t first) {
   launch("kerkis::resid", execution, rows,
          detail::AddResidual<T>{columns, branch, bias, residual, out, mask, first, Norm<T>{}, nullptr});
 }
 
 /// The same, and normalised = norm(out) while the row is in the cache.
 template <class ExecutionSpace, class T>
-void add_residual_and_norm(const ExecutionSpace& execution, std::int64_t rows, const T* branch, const T* bias, const T* residual, T* out,
-                           const DropoutMask<T>& mask, std::uint64_t first, const Norm<T>& norm, T* normalised) {
+void add_residual_and_norm(const ExecutionSpace& execution, std::int64_t rows, const T* branch, const T* bias,
+                           const T* residual, T* out, const DropoutMask<T>& mask, std::uint64_t first,
+                           const Norm<T>& norm, T* normalised) {
   launch("kerkis::res_ln", execution, rows,
          detail::AddResidual<T>{norm.width, branch, bias, residual, out, mask, first, norm, normalised});
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
-#include <algorithm>
 #include <cstdint>
 
 #if defined(__FMA__)
@@ -16,21 +15,21 @@ template <class T>
 struct Strided {
   T* data;
   std::int64_t row, column;
-
-  KOKKOS_FORCEINLINE_FUNCTION T& operator()(std::int64_t i, std::int64_t j) const { return data[i * row + j * column]; }
 };
 
-/// Products up to so many multiplications are left to `small_product` where one thread does them: it beats the entry and the packing of
-/// a BLAS there (OpenBLAS 0.3.29 on Zen 3: 80–95 against 50–80 GFLOP/s). Without FMA instructions at compile time a BLAS, which
-/// picks its kernels at run time, wins early.
+/// Products up to so many multiplications are left to `small_product` where one thread does them: it beats the entry
+/// and the packing of a BLAS there (OpenBLAS 0.3.29 on Zen 3: 80–95 against 50–80 GFLOP/s). Without FMA instructions at
+/// compile time a BLAS, which picks its kernels at run time, wins early.
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 inline constexpr std::int64_t small_multiplications = std::int64_t{1} << 27;
 #else
 inline constexpr std::int64_t small_multiplications = std::int64_t{1} << 12;
 #endif
 
-constexpr bool is_small_product(std::int64_t rows, std::int64_t columns, std::int64_t depth, std::int64_t limit = small_multiplications) {
-  return rows <= limit && columns <= limit && depth <= limit && rows * columns <= limit && rows * columns * depth <= limit;
+constexpr bool is_small_product(std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                                std::int64_t limit = small_multiplications) {
+  return rows <= limit && columns <= limit && depth <= limit && rows * columns <= limit &&
+         rows * columns * depth <= limit;
 }
 
 namespace detail {
@@ -47,8 +46,8 @@ struct Pack {
   using anywhere = T;
 };
 #else
-/// 32 bytes of T: the vectors of GCC and Clang, lowered to what the target has. Plain arrays of accumulators are not kept in
-/// registers by GCC 14 (a quarter of the speed).
+/// 32 bytes of T: the vectors of GCC and Clang, lowered to what the target has. Plain arrays of accumulators are not
+/// kept in registers by GCC 14 (a quarter of the speed).
 template <class T>
 inline constexpr int pack_size = 32 / static_cast<int>(sizeof(T));
 template <class T>
@@ -58,8 +57,9 @@ struct Pack {
 };
 #endif
 
-/// sum += factor b. Explicit where it is one instruction: left to themselves, compilers fuse in some loops and not in others, and
-/// the bits of an element would depend on its place. (References: without AVX there is no agreed way to pass such vectors.)
+/// sum += factor b. Explicit where it is one instruction: left to themselves, compilers fuse in some loops and not in
+/// others, and the bits of an element would depend on its place. (References: without AVX there is no agreed way to
+/// pass such vectors.)
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void multiply_add(T factor, const typename Pack<T>::type& b, typename Pack<T>::type& sum) {
 #if defined(__FMA__) && !defined(__CUDACC__) && !defined(__HIPCC__)
@@ -72,9 +72,11 @@ KOKKOS_FORCEINLINE_FUNCTION void multiply_add(T factor, const typename Pack<T>::
 #endif
 }
 
-/// Columns of B become rows of the packed strip: out[k * row_length + j] = in[j * in_row + k] for one pack of j, `depth` values of k.
+/// Columns of B become rows of the packed strip: out[k * row_length + j] = in[j * in_row + k] for one pack of j,
+/// `depth` values of k.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void transpose_pack(std::int64_t depth, const T* in, std::int64_t in_row, T* out, std::int64_t row_length) {
+KOKKOS_FORCEINLINE_FUNCTION void transpose_pack(std::int64_t depth, const T* in, std::int64_t in_row, T* out,
+                                                std::int64_t row_length) {
   constexpr int n = pack_size<T>;
   std::int64_t k = 0;
 #if !defined(__CUDACC__) && !defined(__HIPCC__)
@@ -102,11 +104,12 @@ KOKKOS_FORCEINLINE_FUNCTION void transpose_pack(std::int64_t depth, const T* in,
     for (int j = 0; j < n; ++j) out[k * row_length + j] = in[j * in_row + k];
 }
 
-/// `height` rows of C: A times a packed strip of B, `packs` wide. Constant extents, so that the sums stay in registers. Rows from
-/// `rows` on are computed, as copies of the last, but not stored.
+/// `height` rows of C: A times a packed strip of B, `packs` wide. Constant extents, so that the sums stay in registers.
+/// Rows from `rows` on are computed, as copies of the last, but not stored.
 template <int height, int packs, class T>
-KOKKOS_FORCEINLINE_FUNCTION void product_tile(int rows, std::int64_t depth, const T* a, std::int64_t a_row, std::int64_t a_column,
-                                              const typename Pack<T>::type* b, T* c, std::int64_t c_row, int width, bool add) {
+KOKKOS_FORCEINLINE_FUNCTION void product_tile(int rows, std::int64_t depth, const T* a, std::int64_t a_row,
+                                              std::int64_t a_column, const typename Pack<T>::type* b, T* c,
+                                              std::int64_t c_row, int width, bool add) {
   using V = typename Pack<T>::type;
   const T* start[height];
   V sum[height][packs];
@@ -139,8 +142,9 @@ KOKKOS_FORCEINLINE_FUNCTION void product_tile(int rows, std::int64_t depth, cons
 
 /// A strip of at most `packs` packs of columns: packs B, zeros beyond `width`, then goes down the rows.
 template <int packs, class T>
-KOKKOS_FORCEINLINE_FUNCTION void product_strip(std::int64_t rows, std::int64_t depth, Strided<const T> a, const T* b, std::int64_t b_row,
-                                               std::int64_t b_column, T* c, std::int64_t c_row, int width, bool add) {
+KOKKOS_FORCEINLINE_FUNCTION void product_strip(std::int64_t rows, std::int64_t depth, Strided<const T> a, const T* b,
+                                               std::int64_t b_row, std::int64_t b_column, T* c, std::int64_t c_row,
+                                               int width, bool add) {
   constexpr int full = packs * pack_size<T>;
   alignas(32) T scalars[block_depth * full];
   const auto* const packed = reinterpret_cast<const typename Pack<T>::type*>(scalars);
@@ -157,25 +161,29 @@ KOKKOS_FORCEINLINE_FUNCTION void product_strip(std::int64_t rows, std::int64_t d
       for (int j = 0; j < width; ++j) scalars[k * full + j] = b[k * b_row + j * b_column];
   constexpr int height = packs == 1 ? 8 : 4;
   for (std::int64_t i = 0; i < rows; i += height)
-    product_tile<height, packs>(static_cast<int>(rows - i < height ? rows - i : height), depth, a.data + i * a.row, a.row, a.column, packed,
-                                c + i * c_row, c_row, width, add);
+    product_tile<height, packs>(static_cast<int>(rows - i < height ? rows - i : height), depth, a.data + i * a.row,
+                                a.row, a.column, packed, c + i * c_row, c_row, width, add);
 }
 
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void product_block(std::int64_t rows, std::int64_t columns, std::int64_t depth, Strided<const T> a,
-                                               Strided<const T> b, T* c, std::int64_t c_row, bool add) {
+KOKKOS_FORCEINLINE_FUNCTION void product_block(std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                                               Strided<const T> a, Strided<const T> b, T* c, std::int64_t c_row,
+                                               bool add) {
   constexpr int pack = pack_size<T>;
   std::int64_t j = 0;
   for (; j + pack < columns; j += 2 * pack)
     product_strip<2>(rows, depth, a, b.data + j * b.column, b.row, b.column, c + j, c_row,
                      static_cast<int>(columns - j < 2 * pack ? columns - j : 2 * pack), add);
-  if (j < columns) product_strip<1>(rows, depth, a, b.data + j * b.column, b.row, b.column, c + j, c_row, static_cast<int>(columns - j), add);
+  if (j < columns)
+    product_strip<1>(rows, depth, a, b.data + j * b.column, b.row, b.column, c + j, c_row,
+                     static_cast<int>(columns - j), add);
 }
 
 /// The same for a transposed A, which would be read in pieces of a few elements from as many cache lines as it is deep.
 template <class T>
-KOKKOS_FUNCTION void product_block_transposed(std::int64_t rows, std::int64_t columns, std::int64_t depth, Strided<const T> a,
-                                              Strided<const T> b, T* c, std::int64_t c_row, bool add) {
+KOKKOS_FUNCTION void product_block_transposed(std::int64_t rows, std::int64_t columns, std::int64_t depth,
+                                              Strided<const T> a, Strided<const T> b, T* c, std::int64_t c_row,
+                                              bool add) {
   constexpr int pack = pack_size<T>;
   alignas(32) T turned[block_rows * block_depth];
   std::int64_t k = 0;
@@ -187,19 +195,22 @@ KOKKOS_FUNCTION void product_block_transposed(std::int64_t rows, std::int64_t co
 
 }  // namespace detail
 
-/// C (rows × columns, unit column stride) = A (rows × depth) B (depth × columns), plus C if `add`. Sequential, for use inside kernels
-/// and for matrices that are too small for a BLAS. The bits of an element of C do not depend on its place.
+/// C (rows × columns, unit column stride) = A (rows × depth) B (depth × columns), plus C if `add`. Sequential, for use
+/// inside kernels and for matrices that are too small for a BLAS. The bits of an element of C do not depend on its
+/// place.
 template <class T>
-KOKKOS_FUNCTION void small_product(std::int64_t rows, std::int64_t columns, std::int64_t depth, Strided<const T> a, Strided<const T> b, T* c,
-                                   std::int64_t c_row, bool add) {
+KOKKOS_FUNCTION void small_product(std::int64_t rows, std::int64_t columns, std::int64_t depth, Strided<const T> a,
+                                   Strided<const T> b, T* c, std::int64_t c_row, bool add) {
   using namespace detail;
   if (depth == 0 && !add)
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = 0; j < columns; ++j) c[i * c_row + j] = T(0);
   for (std::int64_t k = 0; k < depth; k += block_depth)
     for (std::int64_t i = 0; i < rows; i += block_rows) {
-      const std::int64_t here = rows - i < block_rows ? rows - i : block_rows, deep = depth - k < block_depth ? depth - k : block_depth;
-      const Strided<const T> left{a.data + i * a.row + k * a.column, a.row, a.column}, right{b.data + k * b.row, b.row, b.column};
+      const std::int64_t here = rows - i < block_rows ? rows - i : block_rows,
+                         deep = depth - k < block_depth ? depth - k : block_depth;
+      const Strided<const T> left{a.data + i * a.row + k * a.column, a.row, a.column},
+          right{b.data + k * b.row, b.row, b.column};
       const bool more = add || k > 0;
       if (a.row == 1 && a.column > 1 && deep > 32)
         product_block_transposed<T>(here, columns, deep, left, right, c + i * c_row, c_row, more);

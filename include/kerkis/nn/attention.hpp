@@ -21,9 +21,10 @@ struct AttentionOptions {
 
 /// Causal self-attention with several heads (Vaswani et al. 2017, arXiv:1706.03762). Rows are whole sequences.
 ///
-/// Heads are spread over the tensor axis by `partition`, unevenly where need be, also none at all: a rank holds the rows of
-/// `<name>.qkv.weight` (3, width, width) and `<name>.qkv.bias` (3, width) of its heads and the columns of `<name>.out.weight`
-/// (width, width); `<name>.out.bias` is whole. One all_reduce forward, one backward.
+/// Heads are spread over the tensor axis by `partition`, unevenly where need be, also none at all: a rank holds the
+/// rows of
+/// `<name>.qkv.weight` (3, width, width) and `<name>.qkv.bias` (3, width) of its heads and the columns of
+/// `<name>.out.weight` (width, width); `<name>.out.bias` is whole. One all_reduce forward, one backward.
 template <class T, class Space = Kokkos::DefaultExecutionSpace>
 class CausalSelfAttention {
  public:
@@ -33,8 +34,8 @@ class CausalSelfAttention {
   using Parameter = kerkis::Parameter<T, Space>;
   using Context = kerkis::Context<Space>;
   struct SavedInput {
-    Matrix logarithms;              ///< rows × local heads, laid out (sequence, head, position)
-    device::DropoutMask<T> mask;    ///< of the probabilities
+    Matrix logarithms;            ///< rows × local heads, laid out (sequence, head, position)
+    device::DropoutMask<T> mask;  ///< of the probabilities
     std::int64_t first_sample = 0;
   };
   struct SavedWeight {
@@ -46,15 +47,14 @@ class CausalSelfAttention {
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
   CausalSelfAttention(const std::string& name, AttentionOptions options, Communicator tensor = {})
-      : options_(options),
-        heads_(checked_heads(name, options, tensor)),
-        head_width_(options.width / options.heads),
+      : options_(options), heads_(checked_heads(name, options, tensor)), head_width_(options.width / options.heads),
         stream_(stream_of(name + ".probabilities")),
-        qkv_(std::make_shared<Parameter>(Parameter::sliced(name + ".qkv.weight", {3, options.width, options.width}, 1, columns(),
-                                                           Initial::normal(0.02), true)),
-             Parameter::sliced(name + ".qkv.bias", {3, options.width}, 1, columns(), Initial::constant(0), false), Split::output, tensor),
-        out_(std::make_shared<Parameter>(Parameter::sliced(name + ".out.weight", {options.width, options.width}, 1, columns(),
-                                                           Initial::normal(options.output_deviation), true)),
+        qkv_(std::make_shared<Parameter>(Parameter::sliced(name + ".qkv.weight", {3, options.width, options.width}, 1,
+                                                           columns(), Initial::normal(0.02), true)),
+             Parameter::sliced(name + ".qkv.bias", {3, options.width}, 1, columns(), Initial::constant(0), false),
+             Split::output, tensor),
+        out_(std::make_shared<Parameter>(Parameter::sliced(name + ".out.weight", {options.width, options.width}, 1,
+                                                           columns(), Initial::normal(options.output_deviation), true)),
              Parameter::whole(name + ".out.bias", {options.width}, Initial::constant(0), false), Split::input, tensor) {
     detail::checked_rate(name, options.dropout);
   }
@@ -88,8 +88,10 @@ class CausalSelfAttention {
   }
 
   /// The parts, for a layer that fuses what comes before and after. Forward without the bias of the output.
-  void forward_without_bias(Context& context, const Matrix& input, const Matrix& output, SavedInput& saved, SavedWeight& weight) {
-    require(rows(input) % options_.context_length == 0, "attention over sequences of ", options_.context_length, " got ", rows(input), " rows");
+  void forward_without_bias(Context& context, const Matrix& input, const Matrix& output, SavedInput& saved,
+                            SavedWeight& weight) {
+    require(rows(input) % options_.context_length == 0, "attention over sequences of ", options_.context_length,
+            " got ", rows(input), " rows");
     auto scope = context.workspace.scope();
     weight.input = first_rows(input, rows(input));
     saved.mask = detail::dropout_mask<T>(context, stream_, options_.dropout);
@@ -125,15 +127,16 @@ class CausalSelfAttention {
  private:
   static std::int64_t rows(const Matrix& matrix) { return static_cast<std::int64_t>(matrix.extent(0)); }
   static Range checked_heads(const std::string& name, const AttentionOptions& options, const Communicator& tensor) {
-    require(options.heads > 0 && options.width > 0 && options.width % options.heads == 0, name, ": a width of ", options.width,
-            " cannot be cut into ", options.heads, " heads");
+    require(options.heads > 0 && options.width > 0 && options.width % options.heads == 0, name, ": a width of ",
+            options.width, " cannot be cut into ", options.heads, " heads");
     require(options.context_length > 0, name, ": a context of ", options.context_length);
     return partition(options.heads, tensor.size(), tensor.rank());
   }
   /// Of queries, keys and values, and so of the inputs of the output projection, that belong to this rank's heads.
   Range columns() const { return {heads_.begin * head_width_, heads_.end * head_width_}; }
 
-  device::Attention<T> kernel(const Context& context, const SavedInput& saved, const SavedWeight& weight, std::int64_t count) const {
+  device::Attention<T> kernel(const Context& context, const SavedInput& saved, const SavedWeight& weight,
+                              std::int64_t count) const {
     device::Attention<T> attention{};
     attention.sequences = count / options_.context_length;
     attention.heads = heads_.size();

@@ -11,9 +11,10 @@
 
 namespace kerkis::nn {
 
-/// Cross entropy in nats of softmax(logits) against int32 targets; negative targets are ignored. The vocabulary is spread over the
-/// tensor axis as in Embedding and Head: `logits` has this rank's columns only, and one all_reduce of (2 ranks + 1) numbers per row
-/// finishes loss and gradient. Sums and counts, not means; the same values on every rank of the axis. Both calls fence.
+/// Cross entropy in nats of softmax(logits) against int32 targets; negative targets are ignored. The vocabulary is
+/// spread over the tensor axis as in Embedding and Head: `logits` has this rank's columns only, and one all_reduce of
+/// (2 ranks + 1) numbers per row finishes loss and gradient. Sums and counts, not means; the same values on every rank
+/// of the axis. Both calls fence.
 template <class T, class Space = Kokkos::DefaultExecutionSpace>
 class CrossEntropy {
  public:
@@ -25,7 +26,9 @@ class CrossEntropy {
       : tensor_(std::move(tensor)), slice_(partition(vocabulary, tensor_.size(), tensor_.rank())) {}
 
   /// The loss alone; the logits stay.
-  LossSum forward(Context& context, const Matrix& logits, const Targets& targets) const { return run(context, logits, targets, false); }
+  LossSum forward(Context& context, const Matrix& logits, const Targets& targets) const {
+    return run(context, logits, targets, false);
+  }
 
   /// The loss; the logits become its gradient, softmax - onehot, zeros in ignored rows.
   LossSum forward_backward(Context& context, const Matrix& logits, const Targets& targets) const {
@@ -35,8 +38,10 @@ class CrossEntropy {
  private:
   LossSum run(Context& context, const Matrix& logits, const Targets& targets, bool gradient) const {
     const std::int64_t rows = static_cast<std::int64_t>(logits.extent(0)), ranks = tensor_.size();
-    require(static_cast<std::int64_t>(logits.extent(1)) == slice_.size() && static_cast<std::int64_t>(targets.extent(0)) == rows,
-            "cross entropy: logits of ", rows, " × ", logits.extent(1), " with ", targets.extent(0), " targets and ", slice_.size(), " columns here");
+    require(static_cast<std::int64_t>(logits.extent(1)) == slice_.size() &&
+                static_cast<std::int64_t>(targets.extent(0)) == rows,
+            "cross entropy: logits of ", rows, " × ", logits.extent(1), " with ", targets.extent(0), " targets and ",
+            slice_.size(), " columns here");
     auto scope = context.workspace.scope();
     const Matrix exchange = scope.template take<T>(2 * ranks + 1, rows);
     const device::CrossEntropyRows<T> work{rows,

@@ -33,8 +33,9 @@ struct DropoutOptions {
   std::int64_t first_column = 0;     ///< of this rank
 };
 
-/// Inverted dropout: an element is zero with probability `rate`, else scaled by 1 / (1 - rate); in evaluation the identity. Its
-/// fate depends on (seed, name, step, global row, global column) only, so every plan drops the same elements.
+/// Inverted dropout: an element is zero with probability `rate`, else scaled by 1 / (1 - rate); in evaluation the
+/// identity. Its fate depends on (seed, name, step, global row, global column) only, so every plan drops the same
+/// elements.
 template <class T, class Space = Kokkos::DefaultExecutionSpace>
 class Dropout {
  public:
@@ -60,8 +61,8 @@ class Dropout {
 
   void forward(Context& context, const Matrix& input, const Matrix& output, Saved& saved) {
     saved.input.mask = detail::dropout_mask<T>(context, stream_, options_.rate);
-    saved.input.first =
-        static_cast<std::uint64_t>(context.first_sample * options_.rows_per_sample * options_.global_columns + options_.first_column);
+    saved.input.first = static_cast<std::uint64_t>(
+        context.first_sample * options_.rows_per_sample * options_.global_columns + options_.first_column);
     apply(context, input, output, saved);
   }
   void backward_input(Context& context, const Matrix& output_gradient, const Matrix& input_gradient, Saved& saved) {
@@ -73,8 +74,9 @@ class Dropout {
 
  private:
   void apply(Context& context, const Matrix& in, const Matrix& out, const Saved& saved) const {
-    device::dropout<Space, T>(context.execution, static_cast<std::int64_t>(in.extent(0)), options_.columns, saved.input.mask, saved.input.first,
-                              static_cast<std::uint64_t>(options_.global_columns), in.data(), out.data());
+    device::dropout<Space, T>(context.execution, static_cast<std::int64_t>(in.extent(0)), options_.columns,
+                              saved.input.mask, saved.input.first, static_cast<std::uint64_t>(options_.global_columns),
+                              in.data(), out.data());
   }
 
   DropoutOptions options_;

@@ -31,8 +31,8 @@ class Gelu {
                                    saved.input.derivative.data());
   }
   void backward_input(Context& context, const Matrix& output_gradient, const Matrix& input_gradient, Saved& saved) {
-    device::multiply<Space, T>(context.execution, rows(output_gradient), columns_, output_gradient.data(), saved.input.derivative.data(),
-                               input_gradient.data());
+    device::multiply<Space, T>(context.execution, rows(output_gradient), columns_, output_gradient.data(),
+                               saved.input.derivative.data(), input_gradient.data());
   }
   void backward_weight(Context&, Saved&) {}
   template <class F>

@@ -15,8 +15,8 @@ struct HeadOptions {
   std::int64_t vocabulary = 0;
 };
 
-/// The end of a language model: layer normalisation (`<name>.norm`) and the product with a table (vocabulary, width) that is spread
-/// over the tensor axis by rows. Its output is the logits of this rank's slice of the vocabulary.
+/// The end of a language model: layer normalisation (`<name>.norm`) and the product with a table (vocabulary, width)
+/// that is spread over the tensor axis by rows. Its output is the logits of this rank's slice of the vocabulary.
 template <class T, class Space = Kokkos::DefaultExecutionSpace>
 class Head {
  public:
@@ -45,10 +45,13 @@ class Head {
              tensor) {
     owns_table_ = true;
   }
-  /// Tied to the table of an embedding, or to a copy of it: it adds to its gradient but does not name it in for_each_parameter.
+  /// Tied to the table of an embedding, or to a copy of it: it adds to its gradient but does not name it in
+  /// for_each_parameter.
   Head(const std::string& name, HeadOptions options, std::shared_ptr<Parameter> table, Communicator tensor = {})
-      : options_(options), norm_(name + ".norm", options.width), product_(std::move(table), std::nullopt, Split::output, std::move(tensor)) {
-    require(product_.input_columns() == options.width, name, ": a table of ", product_.input_columns(), " columns for a width of ", options.width);
+      : options_(options), norm_(name + ".norm", options.width),
+        product_(std::move(table), std::nullopt, Split::output, std::move(tensor)) {
+    require(product_.input_columns() == options.width, name, ": a table of ", product_.input_columns(),
+            " columns for a width of ", options.width);
   }
 
   std::int64_t input_columns() const { return options_.width; }
@@ -58,10 +61,11 @@ class Head {
 
   Saved make_saved(std::int64_t rows) const {
     return {{{}, make_matrix<T, Space>("kerkis::statistics", rows, 2)},
-            {make_matrix<T, Space>("kerkis::head", rows, options_.width), make_matrix<T, Space>("kerkis::logits", rows, output_columns()), 0}};
+            {make_matrix<T, Space>("kerkis::head", rows, options_.width),
+             make_matrix<T, Space>("kerkis::logits", rows, output_columns()), 0}};
   }
-  /// Memory for the logits, and for their gradient in the same place: forward may write it, the loss transform it, and backward_input
-  /// take it, without a copy.
+  /// Memory for the logits, and for their gradient in the same place: forward may write it, the loss transform it, and
+  /// backward_input take it, without a copy.
   Matrix logits(const Saved& saved, std::int64_t rows) const { return first_rows(saved.weight.logits, rows); }
 
   void forward(Context& context, const Matrix& input, const Matrix& output, Saved& saved) {

@@ -9,8 +9,9 @@
 
 namespace kerkis::nn {
 
-/// Layer normalisation (arXiv:1607.06450) with `<name>.gain` and `<name>.bias`, whole on every tensor rank, ε = 1e-5. The gradients
-/// of both are added by backward_input already, where their operands are at hand: backward_weight has nothing left to do.
+/// Layer normalisation (arXiv:1607.06450) with `<name>.gain` and `<name>.bias`, whole on every tensor rank, ε = 1e-5.
+/// The gradients of both are added by backward_input already, where their operands are at hand: backward_weight has
+/// nothing left to do.
 template <class T, class Space = Kokkos::DefaultExecutionSpace>
 class LayerNorm {
  public:
@@ -27,8 +28,7 @@ class LayerNorm {
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
   LayerNorm(const std::string& name, std::int64_t width)
-      : width_(width),
-        gain_(Parameter::whole(name + ".gain", {width}, Initial::constant(1), false)),
+      : width_(width), gain_(Parameter::whole(name + ".gain", {width}, Initial::constant(1), false)),
         bias_(Parameter::whole(name + ".bias", {width}, Initial::constant(0), false)) {
     require(width > 0, name, ": a layer normalisation over ", width, " columns");
   }
@@ -56,13 +56,14 @@ class LayerNorm {
     return {width_, T(1e-5), gain_.value.data(), bias_.value.data(), statistics.data()};
   }
   /// Gradients of gain and bias, and input_gradient = residual + gradient of the input; see device::norm_backward.
-  void backward(Context& context, const Matrix& output_gradient, const Matrix& input, const Matrix& statistics, const T* residual,
-                const Matrix& input_gradient, T* masked = nullptr, const device::DropoutMask<T>& mask = {}, std::uint64_t first = 0) {
+  void backward(Context& context, const Matrix& output_gradient, const Matrix& input, const Matrix& statistics,
+                const T* residual, const Matrix& input_gradient, T* masked = nullptr,
+                const device::DropoutMask<T>& mask = {}, std::uint64_t first = 0) {
     const device::Norm<T> norm = kernel(statistics);
-    device::norm_weights(context.execution, rows(input), norm, output_gradient.data(), input.data(), gain_.gradient.data(),
-                         bias_.gradient.data());
-    device::norm_backward(context.execution, rows(input), norm, output_gradient.data(), input.data(), residual, input_gradient.data(), masked,
-                          mask, first);
+    device::norm_weights(context.execution, rows(input), norm, output_gradient.data(), input.data(),
+                         gain_.gradient.data(), bias_.gradient.data());
+    device::norm_backward(context.execution, rows(input), norm, output_gradient.data(), input.data(), residual,
+                          input_gradient.data(), masked, mask, first);
   }
 
  private:

@@ -28,8 +28,8 @@ struct LinearOptions {
   Initial weight = Initial::normal(0.02);
 };
 
-/// y = x Wᵀ + b with W (outputs × inputs) as `<name>.weight` and b as `<name>.bias`. Extents are spread by `partition`, unevenly
-/// where need be; empty shares are legal.
+/// y = x Wᵀ + b with W (outputs × inputs) as `<name>.weight` and b as `<name>.bias`. Extents are spread by `partition`,
+/// unevenly where need be; empty shares are legal.
 template <class T, class Space = Kokkos::DefaultExecutionSpace>
 class Linear {
  public:
@@ -45,7 +45,8 @@ class Linear {
   };
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
-  Linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, LinearOptions options = {}, Communicator tensor = {})
+  Linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, LinearOptions options = {},
+         Communicator tensor = {})
       : split_(options.split), tensor_(std::move(tensor)) {
     require(inputs > 0 && outputs > 0, name, ": a linear layer from ", inputs, " to ", outputs, " columns");
     const std::vector<std::int64_t> shape{outputs, inputs};
@@ -55,13 +56,14 @@ class Linear {
         : split_ == Split::input ? Parameter::sliced(name + ".weight", shape, 1, share(inputs), options.weight, true)
                                  : Parameter::whole(name + ".weight", shape, options.weight, true));
     if (options.bias)
-      bias_ = split_ == Split::output ? Parameter::sliced(name + ".bias", {outputs}, 0, share(outputs), Initial::constant(0), false)
-                                      : Parameter::whole(name + ".bias", {outputs}, Initial::constant(0), false);
+      bias_ = split_ == Split::output
+                  ? Parameter::sliced(name + ".bias", {outputs}, 0, share(outputs), Initial::constant(0), false)
+                  : Parameter::whole(name + ".bias", {outputs}, Initial::constant(0), false);
     measure();
   }
 
-  /// From parameters of any shape: the last dimension of `weight` counts the inputs, all others the outputs. A shared weight (tied
-  /// to an embedding) collects the gradients of all who share it.
+  /// From parameters of any shape: the last dimension of `weight` counts the inputs, all others the outputs. A shared
+  /// weight (tied to an embedding) collects the gradients of all who share it.
   Linear(std::shared_ptr<Parameter> weight, std::optional<Parameter> bias, Split split, Communicator tensor = {})
       : weight_(std::move(weight)), bias_(std::move(bias)), split_(split), tensor_(std::move(tensor)) {
     measure();
@@ -74,7 +76,9 @@ class Linear {
   /// Null without a bias.
   const T* bias() const { return bias_ ? bias_->value.data() : nullptr; }
 
-  Saved make_saved(std::int64_t rows) const { return {{}, {{}, make_matrix<T, Space>("kerkis::linear", rows, outputs_)}}; }
+  Saved make_saved(std::int64_t rows) const {
+    return {{}, {{}, make_matrix<T, Space>("kerkis::linear", rows, outputs_)}};
+  }
 
   void forward(Context& context, const Matrix& input, const Matrix& output, Saved& saved) {
     saved.weight.input = view(input);
@@ -95,15 +99,17 @@ class Linear {
     if (bias_) f(*bias_);
   }
 
-  /// The parts, for layers that keep their own buffers and fuse the bias. x Wᵀ, summed if split by input, without the bias.
+  /// The parts, for layers that keep their own buffers and fuse the bias. x Wᵀ, summed if split by input, without the
+  /// bias.
   void product(Context& context, const Matrix& input, const Matrix& output) const {
-    device::gemm(context.execution, device::Transpose::no, device::Transpose::yes, T(1), input, matrix(weight_->value), T(0), output);
+    device::gemm(context.execution, device::Transpose::no, device::Transpose::yes, T(1), input, matrix(weight_->value),
+                 T(0), output);
     if (split_ == Split::input) detail::sum_over(context, tensor_, output);
   }
   /// dy W, summed if split by output.
   void backward_product(Context& context, const Matrix& output_gradient, const Matrix& input_gradient) const {
-    device::gemm(context.execution, device::Transpose::no, device::Transpose::no, T(1), output_gradient, matrix(weight_->value), T(0),
-                 input_gradient);
+    device::gemm(context.execution, device::Transpose::no, device::Transpose::no, T(1), output_gradient,
+                 matrix(weight_->value), T(0), input_gradient);
     if (split_ == Split::output) detail::sum_over(context, tensor_, input_gradient);
   }
   /// Adds dyᵀ x, and the column sums of dy, to the gradients.
@@ -111,7 +117,8 @@ class Linear {
     device::gemm(context.execution, device::Transpose::yes, device::Transpose::no, T(1), output_gradient, input, T(1),
                  matrix(weight_->gradient));
     if (bias_)
-      device::add_column_sums(context.execution, rows(output_gradient), outputs_, output_gradient.data(), bias_->gradient.data());
+      device::add_column_sums(context.execution, rows(output_gradient), outputs_, output_gradient.data(),
+                              bias_->gradient.data());
   }
 
  private:

@@ -24,17 +24,17 @@ class Mlp {
   using Context = kerkis::Context<Space>;
   struct SavedInput {};
   struct SavedWeight {
-    Matrix input;            ///< the caller's
-    Matrix hidden;           ///< rows × local hidden: derivative of the activation; after backward_input the gradient before it
+    Matrix input;   ///< the caller's
+    Matrix hidden;  ///< rows × local hidden: derivative of the activation; after backward_input the gradient before it
     Matrix activation;       ///< rows × local hidden
     Matrix output_gradient;  ///< rows × width
   };
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
   Mlp(const std::string& name, MlpOptions options, Communicator tensor = {})
-      : width_(options.width),
-        up_(name + ".up", width_, hidden(options), {.split = Split::output}, tensor),
-        down_(name + ".down", hidden(options), width_, {.split = Split::input, .weight = Initial::normal(options.output_deviation)}, tensor) {}
+      : width_(options.width), up_(name + ".up", width_, hidden(options), {.split = Split::output}, tensor),
+        down_(name + ".down", hidden(options), width_,
+              {.split = Split::input, .weight = Initial::normal(options.output_deviation)}, tensor) {}
 
   std::int64_t input_columns() const { return width_; }
   std::int64_t output_columns() const { return width_; }
@@ -52,7 +52,8 @@ class Mlp {
     device::add_bias(context.execution, rows(output), width_, bias(), output.data());
   }
   void backward_input(Context& context, const Matrix& output_gradient, const Matrix& input_gradient, Saved& saved) {
-    Kokkos::deep_copy(context.execution, first_rows(saved.weight.output_gradient, rows(output_gradient)), output_gradient);
+    Kokkos::deep_copy(context.execution, first_rows(saved.weight.output_gradient, rows(output_gradient)),
+                      output_gradient);
     backward(context, input_gradient, saved.weight);
   }
   void backward_weight(Context& context, Saved& saved) { add_gradients(context, saved.weight); }
@@ -64,12 +65,13 @@ class Mlp {
 
   /// The parts, for a layer that fuses what comes before and after. Forward without the bias of the output.
   void forward_without_bias(Context& context, const Matrix& input, const Matrix& output, SavedWeight& weight) {
-    const Matrix hidden = first_rows(weight.hidden, rows(input)), activation = first_rows(weight.activation, rows(input));
+    const Matrix hidden = first_rows(weight.hidden, rows(input)),
+                 activation = first_rows(weight.activation, rows(input));
     weight.input = first_rows(input, rows(input));
     up_.product(context, input, hidden);
     context.poll();
-    device::gelu_forward<Space, T>(context.execution, rows(input), up_.output_columns(), up_.bias(), hidden.data(), activation.data(),
-                                   hidden.data());
+    device::gelu_forward<Space, T>(context.execution, rows(input), up_.output_columns(), up_.bias(), hidden.data(),
+                                   activation.data(), hidden.data());
     down_.product(context, activation, output);
   }
   const T* bias() const { return down_.bias(); }
@@ -81,7 +83,8 @@ class Mlp {
     const Matrix gradient = scope.template take<T>(count, up_.output_columns());
     down_.backward_product(context, first_rows(weight.output_gradient, count), gradient);
     context.poll();
-    device::multiply<Space, T>(context.execution, count, up_.output_columns(), gradient.data(), hidden.data(), hidden.data());
+    device::multiply<Space, T>(context.execution, count, up_.output_columns(), gradient.data(), hidden.data(),
+                               hidden.data());
     up_.backward_product(context, hidden, input_gradient);
   }
   void add_gradients(Context& context, SavedWeight& weight) {
@@ -93,7 +96,9 @@ class Mlp {
 
  private:
   static std::int64_t rows(const Matrix& matrix) { return static_cast<std::int64_t>(matrix.extent(0)); }
-  static std::int64_t hidden(const MlpOptions& options) { return options.hidden == 0 ? 4 * options.width : options.hidden; }
+  static std::int64_t hidden(const MlpOptions& options) {
+    return options.hidden == 0 ? 4 * options.width : options.hidden;
+  }
 
   std::int64_t width_;
   Linear<T, Space> up_, down_;

@@ -33,11 +33,11 @@ class TransformerBlock {
   using Context = kerkis::Context<Space>;
   struct SavedInput {
     typename Attention::SavedInput attention;
-    Matrix input;                      ///< the caller's
-    Matrix middle;                     ///< rows × width
-    Matrix statistics1, statistics2;   ///< rows × 2
+    Matrix input;                     ///< the caller's
+    Matrix middle;                    ///< rows × width
+    Matrix statistics1, statistics2;  ///< rows × 2
     device::DropoutMask<T> attention_mask, mlp_mask;
-    std::uint64_t first_element = 0;   ///< of the microbatch, in both masks
+    std::uint64_t first_element = 0;  ///< of the microbatch, in both masks
   };
   struct SavedWeight {
     typename Attention::SavedWeight attention;
@@ -47,10 +47,8 @@ class TransformerBlock {
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
   TransformerBlock(const std::string& name, BlockOptions options, Communicator tensor = {})
-      : options_(options),
-        attention_stream_(stream_of(name + ".attention.dropout")),
-        mlp_stream_(stream_of(name + ".mlp.dropout")),
-        norm1_(name + ".norm1", options.width),
+      : options_(options), attention_stream_(stream_of(name + ".attention.dropout")),
+        mlp_stream_(stream_of(name + ".mlp.dropout")), norm1_(name + ".norm1", options.width),
         attention_(name + ".attention",
                    {.width = options.width,
                     .heads = options.heads,
@@ -67,8 +65,9 @@ class TransformerBlock {
   Saved make_saved(std::int64_t rows) const {
     auto attention = attention_.make_saved(rows);
     const auto matrix = [rows](std::int64_t columns) { return make_matrix<T, Space>("kerkis::block", rows, columns); };
-    return {{std::move(attention.input), {}, matrix(options_.width), matrix(2), matrix(2), {}, {}, 0},
-            {std::move(attention.weight), mlp_.make_saved(rows).weight, matrix(options_.width), matrix(options_.width)}};
+    return {
+        {std::move(attention.input), {}, matrix(options_.width), matrix(2), matrix(2), {}, {}, 0},
+        {std::move(attention.weight), mlp_.make_saved(rows).weight, matrix(options_.width), matrix(options_.width)}};
   }
 
   void forward(Context& context, const Matrix& input, const Matrix& output, Saved& saved) {
@@ -79,18 +78,20 @@ class TransformerBlock {
     saved.input.input = first_rows(input, count);
     saved.input.attention_mask = detail::dropout_mask<T>(context, attention_stream_, options_.dropout);
     saved.input.mlp_mask = detail::dropout_mask<T>(context, mlp_stream_, options_.dropout);
-    saved.input.first_element = static_cast<std::uint64_t>(context.first_sample * options_.context_length * options_.width);
+    saved.input.first_element =
+        static_cast<std::uint64_t>(context.first_sample * options_.context_length * options_.width);
 
-    device::norm_forward(context.execution, count, norm1_.kernel(saved.input.statistics1), input.data(), normal1.data());
+    device::norm_forward(context.execution, count, norm1_.kernel(saved.input.statistics1), input.data(),
+                         normal1.data());
     attention_.forward_without_bias(context, normal1, branch, saved.input.attention, saved.weight.attention);
     context.poll();
-    device::add_residual_and_norm(context.execution, count, branch.data(), attention_.bias(), input.data(), saved.input.middle.data(),
-                                  saved.input.attention_mask, saved.input.first_element, norm2_.kernel(saved.input.statistics2),
-                                  normal2.data());
+    device::add_residual_and_norm(context.execution, count, branch.data(), attention_.bias(), input.data(),
+                                  saved.input.middle.data(), saved.input.attention_mask, saved.input.first_element,
+                                  norm2_.kernel(saved.input.statistics2), normal2.data());
     mlp_.forward_without_bias(context, normal2, branch, saved.weight.mlp);
     context.poll();
-    device::add_residual(context.execution, count, options_.width, branch.data(), mlp_.bias(), saved.input.middle.data(), output.data(),
-                         saved.input.mlp_mask, saved.input.first_element);
+    device::add_residual(context.execution, count, options_.width, branch.data(), mlp_.bias(),
+                         saved.input.middle.data(), output.data(), saved.input.mlp_mask, saved.input.first_element);
   }
 
   void backward_input(Context& context, const Matrix& output_gradient, const Matrix& input_gradient, Saved& saved) {
@@ -101,11 +102,12 @@ class TransformerBlock {
     auto& weight = saved.weight;
 
     device::dropout<Space, T>(context.execution, count, options_.width, kept.mlp_mask, kept.first_element,
-                              static_cast<std::uint64_t>(options_.width), output_gradient.data(), weight.mlp.output_gradient.data());
+                              static_cast<std::uint64_t>(options_.width), output_gradient.data(),
+                              weight.mlp.output_gradient.data());
     mlp_.backward(context, normal, weight.mlp);
     context.poll();
-    norm2_.backward(context, normal, first_rows(kept.middle, count), kept.statistics2, output_gradient.data(), input_gradient,
-                    weight.attention.output_gradient.data(), kept.attention_mask, kept.first_element);
+    norm2_.backward(context, normal, first_rows(kept.middle, count), kept.statistics2, output_gradient.data(),
+                    input_gradient, weight.attention.output_gradient.data(), kept.attention_mask, kept.first_element);
     attention_.backward(context, normal, kept.attention, weight.attention);
     context.poll();
     norm1_.backward(context, normal, kept.input, kept.statistics1, input_gradient.data(), input_gradient);
@@ -125,7 +127,9 @@ class TransformerBlock {
   }
 
  private:
-  static double deviation(const BlockOptions& options) { return 0.02 / std::sqrt(2.0 * static_cast<double>(options.layers)); }
+  static double deviation(const BlockOptions& options) {
+    return 0.02 / std::sqrt(2.0 * static_cast<double>(options.layers));
+  }
 
   BlockOptions options_;
   std::uint32_t attention_stream_, mlp_stream_;

@@ -8,8 +8,8 @@
 
 namespace kerkis::nn::detail {
 
-/// Sums a contiguous View over the tensor axis, in place. Nothing happens on one rank, nor without elements: extents are equal on
-/// the ranks of the axis.
+/// Sums a contiguous View over the tensor axis, in place. Nothing happens on one rank, nor without elements: extents
+/// are equal on the ranks of the axis.
 template <class ExecutionSpace, class View>
 void sum_over(const Context<ExecutionSpace>& context, const Communicator& tensor, const View& view) {
   if (tensor.size() == 1 || view.size() == 0) return;
