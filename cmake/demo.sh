@@ -8,4 +8,4 @@
 configure release
 say "building the example"
 quietly cmake --build "$build/release" -j "$(nproc)" --target train_gpt
-exec "$mpiexec" -n 8 "$build/release/examples/train_gpt" --data 2 --tensor 2 --pipeline 2 "$@"
+exec "$mpiexec" -n 8 "$build/release/examples/train_gpt" --tensor 2 --pipeline 2 --verify 20 "$@"
