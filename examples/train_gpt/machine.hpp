@@ -16,7 +16,7 @@ template <class T>
 double product_speed(const kerkis::Communicator& world) {
   using Space = Kokkos::DefaultExecutionSpace;
   const Space execution;
-  constexpr std::int64_t n = 384;
+  constexpr std::int64_t n = 768;  // large enough for the BLAS to run at its best
   const auto a = kerkis::make_matrix<T, Space>("a", n, n), b = kerkis::make_matrix<T, Space>("b", n, n), c = kerkis::make_matrix<T, Space>("c", n, n);
   Kokkos::deep_copy(a, T(1));
   Kokkos::deep_copy(b, T(1));

@@ -8,7 +8,8 @@
 namespace {
 
 static_assert(std::is_base_of_v<std::runtime_error, kerkis::Error>);
-static_assert(std::is_base_of_v<kerkis::Error, kerkis::InputError> && !std::is_base_of_v<kerkis::CommError, kerkis::InputError>);
+static_assert(std::is_base_of_v<kerkis::Error, kerkis::InputError> &&
+              !std::is_base_of_v<kerkis::CommError, kerkis::InputError>);
 static_assert(std::is_base_of_v<kerkis::Error, kerkis::CommError>);
 static_assert(std::is_base_of_v<kerkis::CommError, kerkis::PeerError>);
 

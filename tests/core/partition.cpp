@@ -12,7 +12,8 @@ using kerkis::Range;
 
 static_assert(partition(7, 2, 0) == Range{0, 4} && partition(7, 2, 1) == Range{4, 7});
 static_assert(partition(2, 3, 2) == Range{2, 2} && partition(2, 3, 2).size() == 0);
-static_assert(Range{2, 4}.contains(2) && Range{2, 4}.contains(3) && !Range{2, 4}.contains(4) && !Range{2, 4}.contains(1));
+static_assert(Range{2, 4}.contains(2) && Range{2, 4}.contains(3) && !Range{2, 4}.contains(4) &&
+              !Range{2, 4}.contains(1));
 
 TEST_CASE("shares follow each other, cover everything once, and differ by at most one") {
   for (std::int64_t count = 0; count <= 40; ++count) {

@@ -28,9 +28,9 @@ TEST_CASE("Philox gives the published numbers at run time too") {
 
 TEST_CASE("each of seed, stream, step and index makes other bits") {
   const std::uint64_t high = std::uint64_t{1} << 32;
-  const std::set<std::uint32_t> first = {Random(1, 2, 3).bits(4),        Random(2, 2, 3).bits(4), Random(1 + high, 2, 3).bits(4),
-                                         Random(1, 3, 3).bits(4),        Random(1, 2, 4).bits(4), Random(1, 2, 3).bits(5),
-                                         Random(1, 2, 3).bits(4 + 4 * high)};
+  const std::set<std::uint32_t> first = {
+      Random(1, 2, 3).bits(4), Random(2, 2, 3).bits(4), Random(1 + high, 2, 3).bits(4),    Random(1, 3, 3).bits(4),
+      Random(1, 2, 4).bits(4), Random(1, 2, 3).bits(5), Random(1, 2, 3).bits(4 + 4 * high)};
   CHECK(first.size() == 7);
   for (std::uint64_t i = 0; i < 8; ++i) CHECK(Random(1, 2, 3).bits(i) == Random(1, 2, 3).block(i / 4)[i % 4]);
 }
@@ -93,7 +93,8 @@ TEST_CASE("below is uniform and stays below") {
 TEST_CASE("below is the high half of a product of 128 bits") {
   __extension__ using Wide = unsigned __int128;
   const Random random(7, 4);
-  for (const std::uint64_t bound : {std::uint64_t{3}, std::uint64_t{0xffffffff}, std::uint64_t{0x123456789abcdef1}, std::numeric_limits<std::uint64_t>::max()}) {
+  for (const std::uint64_t bound : {std::uint64_t{3}, std::uint64_t{0xffffffff}, std::uint64_t{0x123456789abcdef1},
+                                    std::numeric_limits<std::uint64_t>::max()}) {
     for (std::uint64_t i = 0; i < 1000; ++i) {
       const auto words = random.block(i);
       const std::uint64_t bits = (std::uint64_t{words[0]} << 32) | words[1];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tiny GPT in double against PyTorch, under every plan that fits the ranks: tests/golden/make_gpt.py made the numbers.
+// A tiny GPT in double against PyTorch, under every plan that fits the ranks: tests/golden/make_gpt.py made the
+// numbers.
 #include <doctest/doctest.h>
 
 #include <Kokkos_Core.hpp>
@@ -44,7 +45,8 @@ double largest(const Numbers& values) {
 Tokens rows_of(const nlohmann::json& batch, kk::Range share, std::int64_t context) {
   Tokens result("rows", static_cast<std::size_t>(share.size() * context));
   const auto host = Kokkos::create_mirror_view(result);
-  for (std::size_t i = 0; i < host.extent(0); ++i) host(i) = batch.at(static_cast<std::size_t>(share.begin * context) + i).get<std::int32_t>();
+  for (std::size_t i = 0; i < host.extent(0); ++i)
+    host(i) = batch.at(static_cast<std::size_t>(share.begin * context) + i).get<std::int32_t>();
   Kokkos::deep_copy(result, host);
   return result;
 }
@@ -66,9 +68,11 @@ void set_parameters(const kk::ParameterStore<double>& store, const nlohmann::jso
   }
 }
 
-/// Compares the gradients held here (sums over `weight` targets) with the file's means: to 1e-9 of each tensor's largest. The softmax does
-/// not depend on a key's bias, so that the true gradient of that third of qkv.bias is zero: to 1e-9 of the norm of all gradients.
-void check_gradients(const kk::ParameterStore<double>& store, double weight, const nlohmann::json& expected, double norm) {
+/// Compares the gradients held here (sums over `weight` targets) with the file's means: to 1e-9 of each tensor's
+/// largest. The softmax does not depend on a key's bias, so that the true gradient of that third of qkv.bias is zero:
+/// to 1e-9 of the norm of all gradients.
+void check_gradients(const kk::ParameterStore<double>& store, double weight, const nlohmann::json& expected,
+                     double norm) {
   for (const auto* parameter : store.parameters()) {
     CAPTURE(parameter->name);
     const Numbers gradients = expected.at(parameter->name).get<Numbers>();
@@ -89,7 +93,8 @@ void check_gradients(const kk::ParameterStore<double>& store, double weight, con
 }
 
 void compare(const nlohmann::json& expected, int tensor, int pipeline, int microbatches) {
-  const kk::Mesh<Plan> mesh(MPI_COMM_WORLD, kk::tensor(static_cast<std::size_t>(tensor)), kk::pipeline(static_cast<std::size_t>(pipeline)));
+  const kk::Mesh<Plan> mesh(MPI_COMM_WORLD, kk::tensor(static_cast<std::size_t>(tensor)),
+                            kk::pipeline(static_cast<std::size_t>(pipeline)));
   const nlohmann::json& size = expected.at("config");
   const auto extent = [&](const char* name) { return size.at(name).get<std::int64_t>(); };
   kk::nn::Gpt<double, Plan> model(mesh, {.layers = extent("layers"),
@@ -111,7 +116,8 @@ void compare(const nlohmann::json& expected, int tensor, int pipeline, int micro
   set_parameters(trainer.store(), expected.at("parameters"));
   if (mesh.world().size() == 1) CHECK(trainer.store().parameters().size() == expected.at("parameters").size());
 
-  const kk::Range share = kk::partition(golden().at("batch").get<std::int64_t>(), mesh.extent<kk::axis::Data>(), mesh.coordinate<kk::axis::Data>());
+  const kk::Range share = kk::partition(golden().at("batch").get<std::int64_t>(), mesh.extent<kk::axis::Data>(),
+                                        mesh.coordinate<kk::axis::Data>());
   const Numbers losses = expected.at("losses").get<Numbers>(), norms = expected.at("gradient_norms").get<Numbers>();
   for (std::size_t step = 0; step < losses.size(); ++step) {
     CAPTURE(step);
@@ -135,8 +141,8 @@ TEST_CASE("a tiny GPT has PyTorch's losses, gradients and norms") {
       for (int pipeline = 1; tensor * pipeline <= world; ++pipeline) {
         if (world % (tensor * pipeline) != 0) continue;
         for (const int microbatches : {1, 3}) {
-          INFO(expected.at("name").get<std::string>(), ": data ", world / (tensor * pipeline), ", tensor ", tensor, ", pipeline ", pipeline, ", microbatches ",
-               microbatches);
+          INFO(expected.at("name").get<std::string>(), ": data ", world / (tensor * pipeline), ", tensor ", tensor,
+               ", pipeline ", pipeline, ", microbatches ", microbatches);
           compare(expected, tensor, pipeline, microbatches);
         }
       }

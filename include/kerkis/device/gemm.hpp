@@ -48,7 +48,7 @@ void blas_product(Transpose transpose_a, Transpose transpose_b, std::int64_t row
 /// Host spaces: CBLAS with its own threads, or `small_product` where a BLAS would cost more to enter than to run.
 /// Kokkos kernels of OpenMP and Serial are complete when their launch returns, so no fence is needed.
 template <class ExecutionSpace, class T>
-void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose transpose_b, std::int64_t rows,
+void gemm(const ExecutionSpace&, Transpose transpose_a, Transpose transpose_b, std::int64_t rows,
           std::int64_t columns, std::int64_t depth, std::type_identity_t<T> alpha, const T* a, std::int64_t a_stride,
           const T* b, std::int64_t b_stride, std::type_identity_t<T> beta, T* c, std::int64_t c_stride) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "kerkis: products are in float or double");
@@ -56,10 +56,7 @@ void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose tran
                 "kerkis: products run in host memory so far");
   if (rows == 0 || columns == 0) return;
   const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
-  // With several threads to use, only what is over before they have begun.
-  const std::int64_t limit =
-      execution.concurrency() == 1 ? small_multiplications : std::min(small_multiplications, std::int64_t{1} << 18);
-  if (alpha == T(1) && (beta == T(0) || beta == T(1)) && is_small_product(rows, columns, depth, limit)) {
+  if (alpha == T(1) && (beta == T(0) || beta == T(1)) && is_small_product(rows, columns, depth)) {
     const Strided<const T> left{a, ta ? 1 : a_stride, ta ? a_stride : 1},
         right{b, tb ? 1 : b_stride, tb ? b_stride : 1};
     return small_product<T>(rows, columns, depth, left, right, c, c_stride, beta == T(1));

@@ -55,10 +55,6 @@ struct Parameter {
     const std::int64_t block = slice.size() * inner;
     return local / block * shape[sliced_dimension] * inner + slice.begin * inner + local % block;
   }
-  /// The local block as a matrix of `rows` rows; unmanaged.
-  Matrix<T, ExecutionSpace> value_matrix(std::int64_t rows) const { return as_matrix(value, rows); }
-  Matrix<T, ExecutionSpace> gradient_matrix(std::int64_t rows) const { return as_matrix(gradient, rows); }
-
   /// A parameter that every tensor rank holds whole.
   static Parameter whole(std::string name, std::vector<std::int64_t> shape, Initial initial, bool decays) {
     const Range all{0, shape.front()};
@@ -68,13 +64,6 @@ struct Parameter {
   static Parameter sliced(std::string name, std::vector<std::int64_t> shape, std::size_t dimension, Range slice,
                           Initial initial, bool decays) {
     return {std::move(name), std::move(shape), dimension, slice, false, decays, true, initial, {}, {}};
-  }
-
- private:
-  Matrix<T, ExecutionSpace> as_matrix(const Vector<T, ExecutionSpace>& flat, std::int64_t rows) const {
-    const std::int64_t last = sliced_dimension + 1 == shape.size() ? slice.size() : shape.back();
-    const std::int64_t columns = rows == 0 ? last : static_cast<std::int64_t>(flat.extent(0)) / rows;  // an empty shard keeps its width
-    return Matrix<T, ExecutionSpace>(flat.data(), static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
   }
 };
 

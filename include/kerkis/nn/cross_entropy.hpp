@@ -7,7 +7,7 @@
 #include <kerkis/device/cross_entropy.hpp>
 #include <kerkis/module/context.hpp>
 #include <kerkis/module/matrix.hpp>
-#include <kerkis/nn/detail/tensor_axis.hpp>
+#include <kerkis/tensor_parallel/sum_over.hpp>
 
 namespace kerkis::nn {
 
@@ -56,7 +56,7 @@ class CrossEntropy {
                                            gradient};
     if (ranks > 1) {
       device::cross_entropy_local(context.execution, work);
-      detail::sum_over(context, tensor_, exchange);
+      sum_over(context, tensor_, exchange);
     }
     return device::cross_entropy_finish(context.execution, work);
   }

@@ -10,7 +10,7 @@
 #include <kerkis/module/context.hpp>
 #include <kerkis/module/matrix.hpp>
 #include <kerkis/module/parameter.hpp>
-#include <kerkis/nn/detail/tensor_axis.hpp>
+#include <kerkis/tensor_parallel/sum_over.hpp>
 
 namespace kerkis::nn {
 
@@ -58,7 +58,7 @@ class Embedding {
   void forward(Context& context, const Tokens& tokens, const Matrix& output) const {
     device::embedding_forward<Space, T>(context.execution, shape(tokens), table_->value.data(), positions_.value.data(),
                                         output.data());
-    detail::sum_over(context, tensor_, output);
+    sum_over(context, tensor_, output);
   }
   /// Adds to both gradients; the caller still has the tokens.
   void backward(Context& context, const Tokens& tokens, const Matrix& output_gradient) {

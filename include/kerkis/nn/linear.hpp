@@ -11,7 +11,7 @@
 #include <kerkis/device/gemm.hpp>
 #include <kerkis/device/residual.hpp>
 #include <kerkis/module/module.hpp>
-#include <kerkis/nn/detail/tensor_axis.hpp>
+#include <kerkis/tensor_parallel/sum_over.hpp>
 
 namespace kerkis::nn {
 
@@ -104,13 +104,13 @@ class Linear {
   void product(Context& context, const Matrix& input, const Matrix& output) const {
     device::gemm(context.execution, device::Transpose::no, device::Transpose::yes, T(1), input, matrix(weight_->value),
                  T(0), output);
-    if (split_ == Split::input) detail::sum_over(context, tensor_, output);
+    if (split_ == Split::input) sum_over(context, tensor_, output);
   }
   /// dy W, summed if split by output.
   void backward_product(Context& context, const Matrix& output_gradient, const Matrix& input_gradient) const {
     device::gemm(context.execution, device::Transpose::no, device::Transpose::no, T(1), output_gradient,
                  matrix(weight_->value), T(0), input_gradient);
-    if (split_ == Split::output) detail::sum_over(context, tensor_, input_gradient);
+    if (split_ == Split::output) sum_over(context, tensor_, input_gradient);
   }
   /// Adds dyᵀ x, and the column sums of dy, to the gradients.
   void add_gradients(Context& context, const Matrix& input, const Matrix& output_gradient) {

@@ -6,7 +6,7 @@
 #include <kerkis/comm/all_reduce.hpp>
 #include <kerkis/module/context.hpp>
 
-namespace kerkis::nn::detail {
+namespace kerkis {
 
 /// Sums a contiguous View over the tensor axis, in place. Nothing happens on one rank, nor without elements: extents
 /// are equal on the ranks of the axis.
@@ -17,4 +17,4 @@ void sum_over(const Context<ExecutionSpace>& context, const Communicator& tensor
   all_reduce(context.execution, tensor, flat).wait();
 }
 
-}  // namespace kerkis::nn::detail
+}  // namespace kerkis

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// No wait is blind: deadlines, what other ranks hear, and what is left of a poisoned communicator.
+#include <doctest/doctest.h>
+#include <kerkis/comm/all_reduce.hpp>
+#include <kerkis/comm/barrier.hpp>
+#include <kerkis/comm/hand_off.hpp>
+
+#include <chrono>
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using kerkis::CommError;
+using kerkis::Communicator;
+using kerkis::PeerError;
+using Host = Kokkos::DefaultHostExecutionSpace;
+using View = Kokkos::View<double*, Kokkos::HostSpace>;
+
+constexpr kerkis::WaitPolicy patient{.deadline = 30s};
+
+/// What `f` throws, which must be an E.
+template <class E, class F>
+std::string thrown(F&& f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return std::string("another type: ") + error.what();
+  }
+  return "nothing";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// A poisoned communicator says why at every new operation.
+void check_refuses(const Communicator& communicator, const std::string& text) {
+  CHECK(thrown<CommError>([&] { kerkis::barrier(communicator).wait(); }) == text);
+  CHECK(thrown<CommError>([&] { kerkis::all_reduce(Host(), communicator, View("view", 3)).wait(); }) == text);
+  CHECK(thrown<CommError>([&] { communicator.poll(); }) == text);
+}
+
+TEST_CASE("a collective that a rank does not join") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const int last = world.size() - 1;
+  const Communicator data = world.split(0, world.rank(), "data");
+  std::string text, expected;
+  if (world.rank() == 0) {
+    try {
+      kerkis::all_reduce(Host(), data, View("view", 5), {.deadline = 300ms}).wait();
+      FAIL_CHECK("no deadline");
+    } catch (const CommError& error) {
+      text = error.what();
+      CHECK(error.rank() == 0);
+      CHECK(error.operation() == "all_reduce");
+    }
+    CHECK(contains(text, "all_reduce #1 of 5 double over 'data', called at failures.cpp:"));
+    CHECK(contains(text, " s on rank 0"));
+  } else if (world.rank() == last) {
+    text = thrown<PeerError>([&] { kerkis::barrier(world).wait(); });  // is somewhere else
+  } else {
+    text = thrown<PeerError>([&] { kerkis::all_reduce(Host(), data, View("view", 5)).wait(); });
+  }
+  if (world.rank() != 0)
+    CHECK(contains(text, "rank 0: all_reduce #1 of 5 double over 'data', called at failures.cpp:"));
+  check_refuses(world, text);
+  check_refuses(data, text);
+}
+
+TEST_CASE("a message that does not come: the deadline is the communicator's") {
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const Communicator world(MPI_COMM_WORLD, "chain", {.deadline = rank == ranks - 1 ? 300ms : 30000ms});
+  const int last = world.size() - 1;
+  std::string text;
+  if (world.rank() == last) {
+    text = thrown<CommError>([&] { kerkis::receive(Host(), world, View("view", 3), {.from = 0}).wait(); });
+    CHECK(contains(text, "receive #1 of 3 double from rank 0 over 'chain', called at failures.cpp:"));
+  } else {
+    text = thrown<PeerError>([&] { kerkis::barrier(world).wait(); });
+    CHECK(contains(text, kerkis::message("rank ", last, ": receive #1 of 3 double from rank 0 over 'chain'")));
+  }
+  check_refuses(world, text);
+}
+
+TEST_CASE("a split that a rank does not join") {
+  const Communicator world(MPI_COMM_WORLD, "world", {.deadline = 300ms});
+  if (world.rank() == 0)
+    CHECK(contains(thrown<CommError>([&] { world.split(0, 0, "part"); }),
+                   "split #1 over 'world', called at failures.cpp:"));
+  else
+    CHECK(contains(thrown<PeerError>(
+                       [&] { kerkis::receive(Host(), world, View("view", 1), {.from = 0, .deadline = 30s}).wait(); }),
+                   "rank 0: split #1"));
+}
+
+TEST_CASE("what a rank throws in its guard, the waits of the others throw") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const int last = world.size() - 1;
+  const Communicator parts = world.split(world.rank() == last ? 1 : 0, 0, "parts");
+  if (world.rank() == last) {
+    CHECK_THROWS_WITH_AS(world.guard([] { throw std::range_error("NaN in block 3"); }), "NaN in block 3",
+                         std::range_error);
+    check_refuses(world, "NaN in block 3");
+  } else {
+    const std::string text = thrown<PeerError>([&] { kerkis::barrier(world).wait(); });
+    CHECK(text == kerkis::message("rank ", last, ": NaN in block 3"));
+    check_refuses(world, text);
+  }
+}
+
+TEST_CASE("guard gives back what its function gives") {
+  const Communicator world(MPI_COMM_WORLD);
+  int value = 3;
+  int& same = world.guard([&]() -> int& { return value; });
+  CHECK(&same == &value);
+  CHECK_NOTHROW(world.guard([] {}));
+  CHECK_NOTHROW(kerkis::barrier(world).wait());
+}
+
+TEST_CASE("a request that an exception destroys does not wait, and the others hear of it") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  if (world.rank() == 0) {
+    try {
+      const View dropped("dropped", 4);
+      const auto request = kerkis::receive(Host(), world, dropped, {.from = 1});
+      throw std::runtime_error("away");
+    } catch (const std::runtime_error& error) {
+      CHECK(std::string(error.what()) == "away");
+    }
+    CHECK(contains(thrown<CommError>([&] { world.poll(); }),
+                   "an exception abandoned receive #1 of 4 double from rank 1"));
+  } else {
+    CHECK(contains(thrown<PeerError>([&] { kerkis::barrier(world).wait(); }),
+                   "rank 0: an exception abandoned receive #1 of 4 double from rank 1"));
+  }
+}
+
+TEST_CASE("a communicator that an exception destroys tells the others") {
+  const auto body = [](bool fails) {
+    const Communicator world(MPI_COMM_WORLD, "world", patient);
+    if (fails) throw std::runtime_error("away");
+    kerkis::barrier(world).wait();
+  };
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (rank == ranks - 1)
+    CHECK_THROWS_WITH_AS(body(true), "away", std::runtime_error);
+  else
+    CHECK(thrown<PeerError>([&] { body(false); }) ==
+          kerkis::message("rank ", ranks - 1, ": left its communicator by an exception"));
+}
+
+TEST_CASE("a failure is its communicator's own: another one still works") {
+  const Communicator failed(MPI_COMM_WORLD, "failed", patient), sound(MPI_COMM_WORLD);
+  if (failed.rank() == 0) failed.announce("broken");
+  if (failed.rank() != 0) CHECK(thrown<PeerError>([&] { kerkis::barrier(failed).wait(); }) == "rank 0: broken");
+  CHECK_NOTHROW(kerkis::barrier(sound).wait());
+  if (failed.rank() == 0) CHECK(thrown<CommError>([&] { failed.poll(); }) == "broken");
+}
+
+TEST_CASE("an error of MPI is a CommError with its class, and poisons") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const std::string words = "receive #1 of 2 double from rank 1 over 'world', called at failures.cpp:";
+  if (world.rank() == 1) kerkis::send(Host(), world, View("long", 8), {.to = 0}).wait();
+  if (world.rank() == 0) {
+    std::string text;
+    try {
+      kerkis::receive(Host(), world, View("short", 2), {.from = 1}).wait();
+      FAIL_CHECK("the message does not fit");
+    } catch (const CommError& error) {
+      text = error.what();
+      CHECK(error.mpi_class() == MPI_ERR_TRUNCATE);
+      CHECK(error.operation() == "receive");
+      CHECK(error.rank() == 0);
+    }
+    CHECK(contains(text, words));
+    check_refuses(world, text);
+  } else {
+    CHECK(contains(thrown<PeerError>([&] { kerkis::barrier(world).wait(); }), "rank 0: " + words));
+  }
+}
+
+}  // namespace

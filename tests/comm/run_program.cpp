@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// One way to end a program per argument; CTest looks at what is printed and at the exit status.
+#include <kerkis/comm/barrier.hpp>
+#include <kerkis/comm/environment.hpp>
+
+#include <cstdio>
+#include <stdexcept>
+#include <string_view>
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr kerkis::EnvironmentOptions options{.threads = 1};
+
+void odd_width() { throw kerkis::InputError("width 3 is odd"); }
+
+/// With a communicator that the others wait in while the last rank does something else.
+template <class F>
+void with_last(F&& f) {
+  const kerkis::Communicator world(MPI_COMM_WORLD);
+  if (world.rank() == world.size() - 1) f();
+  kerkis::barrier(world).wait();
+}
+
+void print_ranks() {
+  const kerkis::Communicator world(MPI_COMM_WORLD);
+  kerkis::barrier(world).wait();
+  if (world.rank() == 0)
+    std::printf("program: %d ranks, %s\n", world.size(), Kokkos::is_initialized() ? "with Kokkos" : "without Kokkos");
+}
+
+int own(int argc, char** argv, void (*body)()) {
+  MPI_Init(&argc, &argv);
+  Kokkos::initialize(Kokkos::InitializationSettings().set_num_threads(1).set_disable_warnings(true));
+  const int status = kerkis::run(argc, argv, options, body);
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0 && Kokkos::is_initialized()) std::printf("program: still alive\n");
+  Kokkos::finalize();
+  MPI_Finalize();
+  return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view way = argc > 1 ? argv[1] : "";
+  const auto run = [&](auto body) { return kerkis::run(argc, argv, options, body); };
+
+  if (way == "normal") return run(print_ranks);
+  if (way == "status") return run([] { return 3; });
+  if (way == "input")
+    return run([] {
+      const kerkis::Communicator world(MPI_COMM_WORLD);
+      odd_width();
+    });
+  if (way == "input_early") return run(odd_width);
+  if (way == "input_on_last") return run([] { with_last(odd_width); });
+  if (way == "error")
+    return run([] {
+      const kerkis::Communicator world(MPI_COMM_WORLD);
+      throw kerkis::Error("the loss is not finite");
+    });
+  if (way == "throws_on_last") return run([] { with_last([] { throw std::runtime_error("thrown on purpose"); }); });
+  if (way == "no_exception") return run([] { with_last([] { throw 1; }); });
+  if (way == "returns_on_first")
+    return run([] {
+      const kerkis::Communicator world(MPI_COMM_WORLD);
+      if (world.rank() != 0) throw std::runtime_error("thrown on purpose");
+    });
+  if (way == "expires")
+    return run([] {
+      const kerkis::Communicator world(MPI_COMM_WORLD, "world", {.deadline = 300ms});
+      if (world.rank() != 0) kerkis::barrier(world).wait();
+    });
+  if (way == "own") return own(argc, argv, print_ranks);
+  if (way == "own_input") return own(argc, argv, odd_width);
+  if (way == "alone") {
+    kerkis::Environment environment(argc, argv, options);
+    print_ranks();
+    return 0;
+  }
+  return 99;
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <kerkis/kerkis.hpp>
+
+int other_ranks(MPI_Comm communicator);
+
+int main(int argc, char** argv) {
+  return kerkis::run(argc, argv, [] {
+    const kerkis::Mesh<kerkis::DataParallel<>> mesh(MPI_COMM_WORLD);
+    kerkis::require(mesh.extent<kerkis::axis::Data>() == other_ranks(MPI_COMM_WORLD), "two translation units disagree");
+  });
+}
