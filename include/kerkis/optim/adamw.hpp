@@ -29,7 +29,8 @@ struct AdamWKernel {
       const T g = gradient[i] * gradient_scale;
       m[i] = beta1 * m[i] + (T(1) - beta1) * g;
       v[i] = beta2 * v[i] + (T(1) - beta2) * g * g;
-      value[i] = value[i] * keep - rate * m[i] / (Kokkos::sqrt(v[i]) * root_correction2 + epsilon);
+      // abs changes nothing, but tells compilers that sqrt cannot fail, so that the loop vectorises.
+      value[i] = value[i] * keep - rate * m[i] / (Kokkos::sqrt(Kokkos::abs(v[i])) * root_correction2 + epsilon);
       gradient[i] = T(0);
     }
   }

@@ -26,7 +26,7 @@ struct TrainerOptions {
   int microbatches = 0;      ///< per data replica, if the plan leaves them open; 0: one per pipeline rank
   double clip = 0;           ///< gradients are scaled by min(1, clip / norm); 0: never
   std::uint64_t seed = 1;    ///< of initial weights and dropout
-  std::function<double(std::int64_t step)> schedule;  ///< a factor on the optimizer's learning rate; none: 1
+  std::function<double(std::int64_t step)> schedule = {};  ///< a factor on the optimizer's learning rate; none: 1
 };
 
 /// What one step did. Means are over the targets of the whole step, over all ranks.
