@@ -13,7 +13,7 @@ struct Options {
   std::size_t data = 0;  ///< 0: the ranks that remain
   std::size_t tensor = 1, pipeline = 1;
   std::string schedule = "1f1b";
-  int microbatches = 0;  ///< 0: two per stage
+  int microbatches = 0;  ///< 0: one per stage
   int threads = 0;       ///< per rank; 0: the cores of the node, shared by its ranks
   // the model
   std::int64_t layers = 4, heads = 4, width = 128, context = 64;
@@ -42,7 +42,7 @@ struct Options {
     app.add_option("--tensor", o.tensor, "ranks that share each layer's matrices")->check(at_least(1))->group("Plan");
     app.add_option("--pipeline", o.pipeline, "stages of layers")->check(at_least(1))->group("Plan");
     app.add_option("--schedule", o.schedule, "of the pipeline")->check(CLI::IsMember({"gpipe", "1f1b"}))->group("Plan");
-    app.add_option("--microbatches", o.microbatches, "per data replica; 0: two per stage, with one stage 1")->check(at_least(0))->group("Plan");
+    app.add_option("--microbatches", o.microbatches, "per data replica; 0: one per stage")->check(at_least(0))->group("Plan");
     app.add_option("--threads", o.threads, "per rank; 0: the cores of the node, shared by its ranks")->check(at_least(0))->group("Plan");
 
     app.add_option("--layers", o.layers, "transformer blocks")->check(at_least(std::int64_t{1}))->group("Model");
@@ -75,7 +75,6 @@ struct Options {
     } catch (const CLI::ParseError& wrong) {
       o.error = kerkis::message(wrong.what(), " (--help lists the flags)");
     }
-    if (o.microbatches == 0) o.microbatches = o.pipeline == 1 ? 1 : static_cast<int>(2 * o.pipeline);
     return o;
   }
 };

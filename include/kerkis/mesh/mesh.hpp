@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,7 @@ class Mesh {
   explicit Mesh(MPI_Comm user, AxisExtent<Axes>... extents) : Mesh(&user, size_of(user), {Named{Axes::name, extents.value}...}) {
     static_assert((... && !std::is_void_v<typename Traits::template on<Axes>>), "kerkis: an extent is given for an axis that the plan does not have");
     static_assert((... && (Traits::template extent<Axes> == dynamic)), "kerkis: an extent is given for an axis whose extent the plan fixes");
+    static_assert(sizeof...(Axes) <= 1 || are_different<Axes...>(), "kerkis: the extent of an axis is given twice");
   }
 
   /// The whole grid.
@@ -75,6 +77,12 @@ class Mesh {
   }
 
  private:
+  template <class... Axes>
+  static constexpr bool are_different() {
+    const auto count = []<class A>(std::type_identity<A>) { return (0 + ... + (std::is_same_v<A, Axes> ? 1 : 0)); };
+    return (... && (count(std::type_identity<Axes>{}) == 1));
+  }
+
   struct Named {
     std::string_view name;
     std::size_t extent;
