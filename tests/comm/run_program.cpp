@@ -74,6 +74,12 @@ int main(int argc, char** argv) {
       const kerkis::Communicator world(MPI_COMM_WORLD, "world", {.deadline = 300ms});
       if (world.rank() != 0) kerkis::barrier(world).wait();
     });
+  if (way == "absent")
+    return run([] {
+      int rank = 0;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      if (rank != 0) kerkis::Communicator(MPI_COMM_WORLD, "world", {.deadline = 300ms});
+    });
   if (way == "own") return own(argc, argv, print_ranks);
   if (way == "own_input") return own(argc, argv, odd_width);
   if (way == "alone") {

@@ -22,13 +22,12 @@ class Communicator {
  public:
   Communicator() = default;
 
-  /// Duplicates `user` (collective over it) and starts a progress engine: a root communicator. `user` stays the caller's.
+  /// Duplicates `user` (collective over it, under the deadline) and starts a progress engine: a root communicator. `user` stays the
+  /// caller's. Throws CommError.
   explicit Communicator(MPI_Comm user, std::string name = "world", WaitPolicy policy = {}) {
     require(comm::mpi_is_alive(), "a Communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
     auto engine = std::make_shared<comm::Engine>(user, policy);
-    MPI_Comm duplicate = MPI_COMM_NULL;
-    comm::check(MPI_Comm_dup(user, &duplicate), "MPI_Comm_dup");
-    state_ = std::make_shared<State>(std::move(engine), duplicate, std::move(name), true);
+    state_ = std::make_shared<State>(std::move(engine), comm::duplicate(user, policy), std::move(name), true);
   }
 
   int rank() const { return state_ ? state_->rank : 0; }

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+#include <sched.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <kerkis/comm/wait_policy.hpp>
+#include <kerkis/core/error.hpp>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
+namespace kerkis::comm {
+
+/// What a request is doing, for messages: "all_reduce #7 of 4096 float over 'data', called at trainer.hpp:88".
+struct Operation {
+  const char* name = "";
+  const char* axis = "";
+  const char* type = "";
+  std::uint64_t sequence = 0;
+  std::size_t count = 0;
+  int peer = -1;
+  std::source_location where;
+
+  std::string text() const {
+    std::string words = message(name, " #", sequence);
+    if (*type != '\0') words += message(" of ", count, " ", type);
+    if (peer >= 0) words += message(*name == 's' ? " to" : " from", " rank ", peer);
+    return words + message(" over '", axis, "', called at ", call_site(where));
+  }
+};
+
+/// MPI's `code` as an exception; `words` say what was done.
+inline CommError mpi_error(int code, const std::string& words, const char* operation, int rank) {
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0, error_class = MPI_ERR_OTHER;
+  MPI_Error_class(code, &error_class);
+  MPI_Error_string(code, text, &length);
+  return CommError(message(words, ": ", std::string_view(text, static_cast<std::size_t>(length))), rank, operation, error_class);
+}
+
+/// Throws CommError unless `code` is MPI_SUCCESS.
+inline void check(int code, const char* operation, int rank = -1) {
+  if (code != MPI_SUCCESS) throw mpi_error(code, operation, operation, rank);
+}
+
+inline bool mpi_is_alive() {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized != 0 && finalized == 0;
+}
+
+/// Duplicates a communicator: collective over it, and under the policy's deadline. Throws CommError.
+inline MPI_Comm duplicate(MPI_Comm user, const WaitPolicy& policy) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Comm_idup(user, &copy, &request), "MPI_Comm_idup");
+  const auto start = std::chrono::steady_clock::now();
+  for (int done = 0; done == 0; sched_yield()) {
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Comm_idup");
+    const auto waited = std::chrono::steady_clock::now() - start;
+    if (done != 0 || waited < policy.deadline) continue;
+    int rank = 0;
+    MPI_Comm_rank(user, &rank);
+    throw CommError(message("a communicator was to be duplicated, but after ", std::chrono::duration<double>(waited).count(),
+                            " s some of its ranks have not come to rank ", rank),
+                    rank, "MPI_Comm_idup");
+  }
+  return copy;
+}
+
+/// Gives an object up for ever: MPI may still write to what it owns.
+template <class T>
+void leak(T&& object) {
+  [[maybe_unused]] auto* lost = new std::decay_t<T>(std::forward<T>(object));
+#if defined(__SANITIZE_ADDRESS__)
+  __lsan_ignore_object(lost);
+#endif
+}
+
+/// The communicators on which failures were announced, left behind by their engines: announcements may still be on their way, from ranks
+/// that failed at the same time.
+inline std::vector<MPI_Comm>& abandoned() {
+  static std::vector<MPI_Comm> communicators;
+  return communicators;
+}
+
+/// Receives what was announced too late, once all ranks have met after the failure: messages that nobody takes make MPI_Finalize complain.
+inline void receive_abandoned() {
+  for (const MPI_Comm communicator : abandoned()) {
+    const auto start = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(20)) {
+      int found = 0;
+      MPI_Status status;
+      std::array<char, 2048> text;
+      if (MPI_Iprobe(MPI_ANY_SOURCE, 0, communicator, &found, &status) != MPI_SUCCESS) break;
+      if (found != 0)
+        MPI_Recv(text.data(), static_cast<int>(text.size()), MPI_CHAR, status.MPI_SOURCE, 0, communicator, MPI_STATUS_IGNORE);
+      else
+        sched_yield();
+    }
+  }
+  abandoned().clear();
+}
+
+}  // namespace kerkis::comm
