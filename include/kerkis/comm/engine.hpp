@@ -137,7 +137,7 @@ class Engine {
     while (!test(request, operation)) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
       if (waited >= deadline) {
-        const std::string text = message(operation.text(), ", waited ", static_cast<double>(waited.count()) * 1e-3,
+        const std::string text = message(operation.text(), ", waited ", static_cast<double>(waited.count()) / 1000,
                                          " s on rank ", rank_, "; which ranks have not come is unknown");
         announce(text);
         throw CommError(text, rank_, operation.name);

@@ -74,7 +74,7 @@ inline MPI_Comm duplicate(MPI_Comm user, const WaitPolicy& policy) {
     if (done != 0 || waited < policy.deadline) continue;
     int rank = 0;
     MPI_Comm_rank(user, &rank);
-    throw CommError(message("a communicator was to be duplicated, but after ", std::chrono::duration<double>(waited).count(),
+    throw CommError(message("a communicator was to be duplicated, but after ", static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) / 1000,
                             " s some of its ranks have not come to rank ", rank),
                     rank, "MPI_Comm_idup");
   }

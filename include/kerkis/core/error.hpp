@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <charconv>
 #include <source_location>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace kerkis {
@@ -47,12 +49,20 @@ class PeerError : public CommError {
   using CommError::CommError;
 };
 
-/// Joins its arguments to one string, for messages: message("width ", 3, " is odd").
+/// Joins its arguments to one string, for messages: message("width ", 3, " is odd"). Floating-point numbers have the fewest digits that tell
+/// them from all others.
 template <class... Parts>
 std::string message(const Parts&... parts) {
   std::ostringstream out;
-  out.precision(17);
-  (out << ... << parts);
+  const auto put = [&out]<class Part>(const Part& part) {
+    if constexpr (std::is_floating_point_v<Part>) {
+      char digits[64];
+      out << std::string_view(digits, std::to_chars(digits, digits + sizeof digits, part).ptr);
+    } else {
+      out << part;
+    }
+  };
+  (put(parts), ...);
   return out.str();
 }
 

@@ -79,7 +79,7 @@ class Mesh {
  private:
   template <class... Axes>
   static constexpr bool are_different() {
-    const auto count = []<class A>(std::type_identity<A>) { return (0 + ... + (std::is_same_v<A, Axes> ? 1 : 0)); };
+    [[maybe_unused]] const auto count = []<class A>(std::type_identity<A>) { return (0 + ... + (std::is_same_v<A, Axes> ? 1 : 0)); };
     return (... && (count(std::type_identity<Axes>{}) == 1));
   }
 
