@@ -156,6 +156,24 @@ TEST_CASE("a step without targets is skipped") {
   CHECK(f.values() == before);
 }
 
+TEST_CASE("a token or target outside the vocabulary") {
+  for (const bool is_target : {false, true}) {
+    const auto mesh = some_mesh(MPI_COMM_WORLD);
+    Fixture f(mesh);
+    const auto batch = f.batches(0);
+    const Kokkos::View<std::int32_t*, Kokkos::HostSpace> wrong("wrong", batch.tokens.extent(0));
+    Kokkos::deep_copy(wrong, is_target ? batch.targets : batch.tokens);
+    if (wrong.extent(0) > 0) wrong(0) = 64;
+    std::string text;
+    try {
+      f.trainer.step({is_target ? batch.tokens : wrong, is_target ? wrong : batch.targets, batch.first_sample});
+    } catch (const kk::Error& error) {
+      text = error.what();
+    }
+    CHECK(text.find(is_target ? "a target is 64, outside the vocabulary of 64" : "a token is 64, outside the vocabulary of 64") != std::string::npos);
+  }
+}
+
 TEST_CASE("what one rank throws in a step is what the others report") {
   const kk::Communicator world(MPI_COMM_WORLD);
   const auto mesh = some_mesh(MPI_COMM_WORLD);

@@ -100,6 +100,8 @@ class GptStage {
   LossSum forward(Context<Space>& context, const Microbatch& microbatch, const View& input, const View& output, Saved& saved) {
     const std::int64_t rows = microbatch.rows();
     SavedWeight& kept = saved.weight;
+    if (embedding_) microbatch.check_tokens(context.execution, config_.vocabulary);
+    if (head_) microbatch.check_targets(context.execution, config_.vocabulary);
     std::size_t written = 0;
     const auto next = [&] { return ++written == outputs() && !head_ ? output : first_rows(kept.hidden[written - 1], rows); };
     View current = input;
