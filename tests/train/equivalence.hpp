@@ -86,7 +86,8 @@ Trace train(const kk::Mesh<Plan>& mesh, const Case& c, Optimizer optimizer, Look
 
 template <class T, class Plan, class Look>
 Trace train(const kk::Mesh<Plan>& mesh, const Case& c, Look&& look) {
-  if (c.sgd) return train<T>(mesh, c, kk::optim::Sgd{.learning_rate = 3e-3, .momentum = 0.9}, look);
+  if constexpr (std::is_same_v<T, double>)
+    if (c.sgd) return train<T>(mesh, c, kk::optim::Sgd{.learning_rate = 3e-3, .momentum = 0.9}, look);
   return train<T>(mesh, c, kk::optim::AdamW{.learning_rate = 3e-4}, look);
 }
 template <class T, class Plan>
