@@ -68,7 +68,7 @@ void print_plan(const Session<T, Schedule>& session, const Options& o, double sp
     std::printf("  rank %zu: %.0f parameters, %.1f MB with gradients and moments\n", rank, count, 4 * sizeof(T) * count * 1e-6);
   }
   const auto table = kk::schedule::make_table<Schedule>({stages, microbatches});
-  std::printf("%s, %d microbatches per replica: predicted bubble %.1f %%\n", std::string(Schedule::name).c_str(), microbatches,
+  std::printf("%s, %d microbatch%s per replica: predicted bubble %.1f %%\n", std::string(Schedule::name).c_str(), microbatches, microbatches == 1 ? "" : "es",
               100 * kk::schedule::simulate(table, {.forward = 1, .backward_input = 1, .backward_weight = 1, .communication = 0}).bubble_rate);
   std::printf("%lld steps of %lld sequences of %lld bytes; matrix products run at %.0f Gflop/s here\n", static_cast<long long>(o.steps),
               static_cast<long long>(o.batch), static_cast<long long>(o.context), speed * 1e-9);
@@ -104,7 +104,7 @@ void train(const Options& o) {
   const auto least = static_cast<std::size_t>(o.context + 1);
   const kk::TextCorpus text = o.text.empty() ? kk::TextCorpus::from_folder(world, "/usr/share/common-licenses") : kk::TextCorpus::from_file(world, o.text, least);
   std::optional<Log> log;
-  kk::on_root(world, [&] { log.emplace(o.log); });
+  kk::on_root(world, [&] { log.emplace(o.log, o.text); });
 
   std::optional<Session<T, Schedule>> session(std::in_place, mesh, o, text);
   const double speed = product_speed<T>(world);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include <kerkis/core/error.hpp>
@@ -32,44 +34,63 @@ struct Options {
   /// What the command line asks for besides training: a text to print (--help), or what is wrong with it.
   std::string help, error;
 
+  /// Decimal digits only: "010" and "0x10" would be read as C reads them.
+  static std::string check_whole(const std::string& text, std::int64_t least, std::int64_t most) {
+    std::int64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    const bool is_octal = text.size() > 1 && text[0] == '0';
+    if (error == std::errc() && rest == end && !is_octal && value >= least && value <= most) return {};
+    return kerkis::message(text, " is no whole number from ", least, " to ", most);
+  }
+  static std::string check_real(const std::string& text, double least, double most) {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && rest == end && value >= least && value <= most) return {};
+    return kerkis::message(text, " is no number from ", least, " to ", most);
+  }
+
   static Options parse(int argc, char** argv) {
     Options o;
     CLI::App app("Trains a byte-level GPT on text under a plan of data, tensor and pipeline parallelism.");
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->always_capture_default();
-    const auto at_least = [](auto least) { return CLI::Range(least, static_cast<decltype(least)>(std::numeric_limits<std::int32_t>::max())); };
+    const auto whole = [](std::int64_t least, std::int64_t most) { return CLI::Validator([=](std::string& text) { return check_whole(text, least, most); }, "INT", "whole"); };
+    const auto real = [](double least, double most) { return CLI::Validator([=](std::string& text) { return check_real(text, least, most); }, "REAL", "real"); };
 
-    app.add_option("--data", o.data, "data replicas; 0: the ranks that remain")->group("Plan");
-    app.add_option("--tensor", o.tensor, "ranks that share each layer's matrices")->check(at_least(1))->group("Plan");
-    app.add_option("--pipeline", o.pipeline, "stages of layers")->check(at_least(1))->group("Plan");
+    app.add_option("--data", o.data, "data replicas; 0: the ranks that remain")->check(whole(0, 1 << 20))->group("Plan");
+    app.add_option("--tensor", o.tensor, "ranks that share each layer's matrices")->check(whole(1, 1 << 20))->group("Plan");
+    app.add_option("--pipeline", o.pipeline, "stages of layers")->check(whole(1, 1 << 20))->group("Plan");
     app.add_option("--schedule", o.schedule, "of the pipeline")->check(CLI::IsMember({"gpipe", "1f1b"}))->group("Plan");
-    app.add_option("--microbatches", o.microbatches, "per data replica; 0: one per stage")->check(at_least(0))->group("Plan");
-    app.add_option("--threads", o.threads, "per rank; 0: the cores of the node, shared by its ranks")->check(at_least(0))->group("Plan");
+    app.add_option("--microbatches", o.microbatches, "per data replica; 0: one per stage")->check(whole(0, 1 << 16))->group("Plan");
+    app.add_option("--threads", o.threads, "per rank; 0: the cores of the node, shared by its ranks")->check(whole(0, 256))->group("Plan");
 
-    app.add_option("--layers", o.layers, "transformer blocks")->check(at_least(std::int64_t{1}))->group("Model");
-    app.add_option("--heads", o.heads, "attention heads of a block")->check(at_least(std::int64_t{1}))->group("Model");
-    app.add_option("--width", o.width, "of the hidden states, a multiple of the heads")->check(at_least(std::int64_t{1}))->group("Model");
-    app.add_option("--context", o.context, "bytes that a sequence sees")->check(at_least(std::int64_t{1}))->group("Model");
-    app.add_option("--dropout", o.dropout, "probability, below 1")->check(CLI::Range(0.0, 0.999))->group("Model");
+    app.add_option("--layers", o.layers, "transformer blocks")->check(whole(1, 1 << 14))->group("Model");
+    app.add_option("--heads", o.heads, "attention heads of a block")->check(whole(1, 1 << 14))->group("Model");
+    app.add_option("--width", o.width, "of the hidden states, a multiple of the heads")->check(whole(1, 1 << 16))->group("Model");
+    app.add_option("--context", o.context, "bytes that a sequence sees")->check(whole(1, 1 << 20))->group("Model");
+    app.add_option("--dropout", o.dropout, "probability, below 1")->check(real(0, 0.999))->group("Model");
     app.add_flag("--tie,!--no-tie", o.tie, "output weights are the embedding's (the default)")->group("Model");
     app.add_option("--precision", o.precision)->check(CLI::IsMember({"float", "double"}))->group("Model");
 
-    app.add_option("--batch", o.batch, "sequences of a whole step")->check(at_least(std::int64_t{1}))->group("Training");
-    app.add_option("--steps", o.steps)->check(at_least(std::int64_t{1}))->group("Training");
-    app.add_option("--learning-rate", o.learning_rate, "the peak")->check(CLI::NonNegativeNumber)->group("Training");
-    app.add_option("--warmup", o.warmup, "steps of linear warm-up")->check(at_least(std::int64_t{0}))->group("Training");
-    app.add_option("--weight-decay", o.weight_decay, "of matrices")->check(CLI::NonNegativeNumber)->group("Training");
-    app.add_option("--clip", o.clip, "largest gradient norm; 0: any")->check(CLI::NonNegativeNumber)->group("Training");
-    app.add_option("--seed", o.seed)->group("Training");
+    app.add_option("--batch", o.batch, "sequences of a whole step")->check(whole(1, 1 << 24))->group("Training");
+    app.add_option("--steps", o.steps)->check(whole(1, 1LL << 31))->group("Training");
+    app.add_option("--learning-rate", o.learning_rate, "the peak")->check(real(0, 1e300))->group("Training");
+    app.add_option("--warmup", o.warmup, "steps of linear warm-up")->check(whole(0, 1LL << 31))->group("Training");
+    app.add_option("--weight-decay", o.weight_decay, "of matrices")->check(real(0, 1e300))->group("Training");
+    app.add_option("--clip", o.clip, "largest gradient norm; 0: any")->check(real(0, 1e300))->group("Training");
+    app.add_option("--seed", o.seed)->check(whole(0, std::numeric_limits<std::int64_t>::max()))->group("Training");
 
     app.add_option("--text", o.text, "file to train on, any bytes; its last tenth is held out. Default: the licence texts of the system")->group("Text");
-    app.add_option("--validate-every", o.validate_every, "steps; 0: at the end only")->check(at_least(std::int64_t{0}))->group("Text");
+    app.add_option("--validate-every", o.validate_every, "steps; 0: at the end only")->check(whole(0, 1LL << 31))->group("Text");
     app.add_option("--log", o.log, "file for one JSON object per step")->group("Text");
-    app.add_option("--sample", o.sample, "bytes to generate at the end")->check(at_least(std::int64_t{0}))->group("Text");
-    app.add_option("--temperature", o.temperature, "of the sample; 0: always the likeliest byte")->check(CLI::NonNegativeNumber)->group("Text");
-    app.add_option("--verify", o.verify, "repeat so many first steps on one rank and compare the losses")->check(at_least(std::int64_t{0}))->group("Text");
+    app.add_option("--sample", o.sample, "bytes to generate at the end")->check(whole(0, 1 << 24))->group("Text");
+    app.add_option("--temperature", o.temperature, "of the sample; 0: always the likeliest byte")->check(real(0, 1e300))->group("Text");
+    app.add_option("--verify", o.verify, "repeat so many first steps on one rank and compare the losses")->check(whole(0, 1LL << 31))->group("Text");
 
     try {
       app.parse(argc, argv);
+      if (app.count("--text") > 0 && o.text.empty()) o.error = "--text: the name of the file is empty";
     } catch (const CLI::CallForHelp&) {
       o.help = app.help();
     } catch (const CLI::ParseError& wrong) {

@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 
 #include "machine.hpp"
 
@@ -57,10 +59,13 @@ class Progress {
 /// One JSON object per step. Throws if the file can't be written, so that no run goes on without its log.
 class Log {
  public:
-  explicit Log(std::string path) : path_(std::move(path)) {
+  /// Throws InputError if the file can't be opened, or is the text.
+  Log(std::string path, const std::string& text) : path_(std::move(path)) {
     if (path_.empty()) return;
+    std::error_code error;
+    kerkis::require(text.empty() || !std::filesystem::equivalent(path_, text, error), "the log '", path_, "' is the text to train on");
     file_.open(path_, std::ios::trunc);
-    check();
+    kerkis::require(file_.good(), "the log '", path_, "' can't be written: ", std::strerror(errno));
   }
   void write(std::int64_t step, const kerkis::StepReport& report, double seconds, double validation_loss) {
     if (path_.empty()) return;
@@ -72,13 +77,13 @@ class Log {
                                 {"seconds", seconds}};
     if (!std::isnan(validation_loss)) line["validation_loss"] = validation_loss;
     file_ << line.dump() << '\n' << std::flush;
-    check();
+    if (file_.good()) return;
+    const std::string what = kerkis::message("step ", step, ": the log '", path_, "' can't be written: ", std::strerror(errno));
+    if (step == 1) throw kerkis::InputError(what);  // it never could be
+    throw kerkis::Error(what);
   }
 
  private:
-  void check() const {
-    kerkis::require(file_.good(), "the log '", path_, "' can't be written: ", std::strerror(errno));
-  }
   std::string path_;
   std::ofstream file_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT: the schedule of this Pipeline is incomplete, out of order or deadlocks
+// EXPECT: the schedule of this Pipeline deadlocks
 // EXPECT: deadlocking_schedule.cpp:[0-9]+:[0-9]+: error: static assertion failed: for this test: deadlock
 #include <kerkis/policy/pipeline.hpp>
 

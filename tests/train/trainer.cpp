@@ -137,7 +137,7 @@ TEST_CASE("a loss that is not finite changes nothing and is an error on every ra
   } catch (const kk::Error& error) {
     text = error.what();
   }
-  CHECK(text.find("step 1: the loss is") != std::string::npos);
+  CHECK(text.find("step 2: the loss is") != std::string::npos);
   const std::vector<double> after = f.values();
   REQUIRE(before.size() == after.size());
   CHECK(std::memcmp(before.data(), after.data(), before.size() * sizeof(double)) == 0);

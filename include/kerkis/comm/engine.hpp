@@ -138,7 +138,7 @@ class Engine {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
       if (waited >= deadline) {
         const std::string text = message(operation.text(), ", waited ", static_cast<double>(waited.count()) / 1000,
-                                         " s on rank ", rank_, "; which ranks have not come is unknown");
+                                         " s on rank ", rank_, operation.peer >= 0 ? "; the peer has not come" : "; which ranks have not come is unknown");
         announce(text);
         throw CommError(text, rank_, operation.name);
       }

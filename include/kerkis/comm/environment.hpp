@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -140,6 +141,8 @@ int run(int argc, char** argv, EnvironmentOptions options, Body&& body) {
     return environment.finish(2, error.what(), false, true);
   } catch (const Error& error) {
     return environment.finish(1, error.what(), false, error.rank() < 0);  // without a rank, every rank fails in the same way
+  } catch (const std::bad_alloc&) {
+    return environment.finish(1, "out of memory", false, false);
   } catch (const std::exception& error) {
     return environment.finish(1, error.what(), false, false);
   } catch (...) {

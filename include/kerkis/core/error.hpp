@@ -56,6 +56,10 @@ std::string message(const Parts&... parts) {
   std::ostringstream out;
   const auto put = [&out]<class Part>(const Part& part) {
     if constexpr (std::is_floating_point_v<Part>) {
+      if (part != part) {
+        out << "nan";  // of either sign
+        return;
+      }
       char digits[64];
       out << std::string_view(digits, std::to_chars(digits, digits + sizeof digits, part).ptr);
     } else {

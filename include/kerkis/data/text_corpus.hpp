@@ -29,7 +29,7 @@ struct TextCorpus {
     TextCorpus corpus;
     on_root(communicator, [&] {
       Bytes all = read(path);
-      require(all.size() >= 2 * least, "the text '", path.string(), "' has ", all.size(), " bytes; at least ", 2 * least, " are needed, half of them held out");
+      require(all.size() >= 2 * least, "the text '", path.string(), "' has ", all.size(), " bytes; at least ", 2 * least, " are needed, half to train on and half held out");
       const auto kept = static_cast<std::ptrdiff_t>(all.size() - std::max(least, all.size() / 10));
       corpus.validation.assign(all.begin() + kept, all.end());
       all.resize(static_cast<std::size_t>(kept));
@@ -66,6 +66,7 @@ struct TextCorpus {
     std::error_code error;
     require(std::filesystem::exists(path, error), "the text '", path.string(), "' does not exist");
     require(!std::filesystem::is_directory(path, error), "the text '", path.string(), "' is a folder, not a file");
+    require(std::filesystem::is_regular_file(path, error), "the text '", path.string(), "' is not a regular file");
     errno = 0;
     std::ifstream file(path, std::ios::binary);
     Bytes bytes;

@@ -88,7 +88,7 @@ class Generator {
     return static_cast<std::int32_t>(choice(0));
   }
 
-  /// The token whose logit / temperature + Gumbel noise is largest: a draw from the softmax (Gumbel 1954).
+  /// The token whose logit + temperature · Gumbel noise is largest: a draw from softmax(logits / temperature) (Gumbel 1954).
   double choose(Context<Space>& context, const Matrix<T, Space>& logits, std::size_t row, const GenerateOptions& options, std::int64_t n) const {
     const Communicator& tensor = mesh_.template communicator<axis::Tensor>();
     const Range slice = partition(model_.config().vocabulary, tensor.size(), tensor.rank());
@@ -98,9 +98,8 @@ class Generator {
     HostVector mine("kerkis::generate::mine", 2), all("kerkis::generate::all", 2 * static_cast<std::size_t>(tensor.size()));
     mine(0) = -std::numeric_limits<double>::infinity();
     for (std::int64_t token = slice.begin; token < slice.end; ++token) {
-      double score = static_cast<double>(host(static_cast<std::size_t>(token - slice.begin)));
-      if (options.temperature > 0)
-        score = score / options.temperature - std::log(-std::log((random.bits(static_cast<std::uint64_t>(token)) + 0.5) * 0x1p-32));
+      const double noise = -std::log(-std::log((random.bits(static_cast<std::uint64_t>(token)) + 0.5) * 0x1p-32));
+      const double score = static_cast<double>(host(static_cast<std::size_t>(token - slice.begin))) + options.temperature * noise;
       if (score > mine(0)) mine(0) = score, mine(1) = static_cast<double>(token);
     }
     all_gather(context.execution, tensor, mine, all).wait();

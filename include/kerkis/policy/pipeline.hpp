@@ -27,15 +27,16 @@ struct is_microbatches<Microbatches<M>> : std::true_type {};
 template <class Option>
 struct is_schedule : std::bool_constant<schedule::Schedule<Option>> {};
 
-/// Whether a schedule may run on so many ranks and microbatches; extents known at run time only are proven when the table is built.
+/// What is wrong with a schedule on so many ranks and microbatches, as far as it is known when it is compiled: extents known at run time only,
+/// and tables of more than 1,024 computations, are proven when the table is built.
 template <class Schedule, std::size_t ranks, std::size_t microbatches>
-constexpr bool may_run() {
+constexpr schedule::Fault static_fault() {
   if constexpr (ranks == dynamic || microbatches == dynamic || ranks == 0) {
-    return true;
+    return schedule::Fault::none;
   } else if constexpr (schedule::small<Schedule, static_cast<int>(ranks), static_cast<int>(microbatches)>) {
-    return schedule::proven<Schedule, static_cast<int>(ranks), static_cast<int>(microbatches)>;
+    return schedule::static_fault<Schedule, static_cast<int>(ranks), static_cast<int>(microbatches)>;
   } else {
-    return true;
+    return schedule::Fault::none;
   }
 }
 }  // namespace policy
@@ -57,7 +58,13 @@ struct Pipeline {
   static constexpr std::size_t extent = N;
   static constexpr std::size_t microbatches = policy::find_option<policy::is_microbatches, policy::OpenMicrobatches, Options...>::type::count;
 
-  static_assert(policy::may_run<schedule, N, microbatches>(), "kerkis: the schedule of this Pipeline is incomplete, out of order or deadlocks; schedule::static_fault tells which");
+  static constexpr kerkis::schedule::Fault fault = policy::static_fault<schedule, N, microbatches>();
+  static_assert(fault != kerkis::schedule::Fault::deadlock, "kerkis: the schedule of this Pipeline deadlocks");
+  static_assert(fault != kerkis::schedule::Fault::missing, "kerkis: the schedule of this Pipeline leaves a computation out");
+  static_assert(fault != kerkis::schedule::Fault::doubled, "kerkis: the schedule of this Pipeline has a computation twice");
+  static_assert(fault != kerkis::schedule::Fault::misordered, "kerkis: the schedule of this Pipeline has a computation before one that it needs");
+  static_assert(fault != kerkis::schedule::Fault::bad_action && fault != kerkis::schedule::Fault::bad_shape,
+                "kerkis: the schedule of this Pipeline names a microbatch, chunk or stage that does not exist");
 };
 
 }  // namespace kerkis

@@ -70,7 +70,7 @@ class Trainer {
         squares_(store_),
         state_(store_),
         sums_("kerkis::sums") {
-    require(options_.clip >= 0, "trainer: a clipping norm of ", options_.clip, " is below 0");
+    require(options_.clip >= 0, "trainer: a clipping norm of ", options_.clip, "; 0 is the least");
     for (const auto& shared : model_.shared()) reducer_.share(shared.sharers, shared.parameter->gradient);
     store_.initialise(options_.seed);
   }
@@ -107,7 +107,8 @@ class Trainer {
     return world_.guard([&] { return apply(gradients); });
   }
 
-  /// The mean loss over this replica's share and those of the others, without dropout. Nothing is changed.
+  /// The mean loss over this replica's share and those of the others, without dropout. Nothing is changed. Throws Error on every rank if
+  /// it is not finite.
   double evaluate(const Batch& batch) {
     return world_.guard([&] {
       prepare(batch);
@@ -116,7 +117,9 @@ class Trainer {
       cut(batch, sequences, parts);
       const LossSum loss = executor_->evaluate(context(Mode::evaluation), parts_);
       const auto [sum, weight, none] = reduce(loss, 0);
-      return weight > 0 ? sum / weight : 0;
+      const double mean = weight > 0 ? sum / weight : 0;
+      if (!std::isfinite(mean)) throw Error(message("after step ", step_, ": the validation loss is ", mean));
+      return mean;
     });
   }
 
@@ -204,7 +207,7 @@ class Trainer {
     const bool finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
     if (!finite || report.weight == 0) Kokkos::deep_copy(execution_, store_.gradients(), T(0));
     if (!finite)
-      throw Error(message("step ", step_, ": the loss is ", report.loss, " and the gradient norm ", report.gradient_norm, "; the parameters are those of the step before"));
+      throw Error(message("step ", step_ + 1, ": the loss is ", report.loss, " and the gradient norm ", report.gradient_norm, "; this step has changed no parameter"));
     if (report.weight > 0) {
       const double factor = options_.clip > 0 && report.gradient_norm > options_.clip ? options_.clip / report.gradient_norm : 1;
       state_.step(execution_, optimizer_, store_, gradients.finished_, factor / report.weight, report.learning_rate);
