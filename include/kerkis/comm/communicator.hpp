@@ -15,7 +15,8 @@
 namespace kerkis {
 
 /// A group of ranks with a name ("data") and a private MPI communicator. Copies are cheap handles of the same group; requests
-/// keep it alive. The default one is the group of this rank alone, which never calls MPI.
+/// keep it alive. The end of the last handle of a root communicator and its parts is collective, as MPI_Comm_free is, and waits for the other
+/// ranks under the deadline. The default one is the group of this rank alone, which never calls MPI.
 ///
 /// Thread level: MPI_THREAD_FUNNELED is enough; calls come from one thread at a time.
 class Communicator {
@@ -52,6 +53,10 @@ class Communicator {
   void poll() const {
     if (state_) state_->engine->poll();
   }
+
+  /// Whether a failure has been announced, here or elsewhere: nothing can be communicated any more, and buffers of pending operations must
+  /// not be freed.
+  bool poisoned() const { return state_ && state_->engine->poisoned(); }
 
   /// Tells all ranks of the root communicator that this one fails, so that their waits throw `text` instead of timing out.
   void announce(std::string_view text) const noexcept {

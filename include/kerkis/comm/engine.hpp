@@ -7,9 +7,11 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -40,6 +42,7 @@ class Engine {
       leak(std::move(incoming_));
       return;
     }
+    if (!failure_ && size_ > 1) close();
     if (receive_ != MPI_REQUEST_NULL) {
       MPI_Cancel(&receive_);
       MPI_Wait(&receive_, MPI_STATUS_IGNORE);  // of a cancelled receive: local
@@ -121,6 +124,17 @@ class Engine {
   }
 
  private:
+  /// Meets the other ranks before the communicator is freed, so that no announcement can come after; if one fails instead, that is seen here.
+  void close() noexcept {
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    if (MPI_Ibarrier(failures_, &barrier) != MPI_SUCCESS) return;
+    try {
+      wait(barrier, {"end", "all ranks of a communicator", "", 0, 0, -1, std::source_location::current()});
+    } catch (const std::exception& error) {
+      if (!failure_) failure_ = Failure{rank_, error.what()};
+    }
+  }
+
   using Clock = std::chrono::steady_clock;
   using Text = std::array<char, 2048>;
   struct Failure {

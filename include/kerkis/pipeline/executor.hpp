@@ -40,6 +40,15 @@ class PipelineExecutor {
     }
   }
 
+  PipelineExecutor(PipelineExecutor&&) = default;
+  PipelineExecutor& operator=(PipelineExecutor&&) = delete;
+  /// After a failure MPI may still write to the buffers: they are leaked.
+  ~PipelineExecutor() {
+    if (!pipeline_.poisoned()) return;
+    comm::leak(std::move(saved_));
+    comm::leak(std::move(boundaries_));
+  }
+
   /// Forward and backward of all microbatches: adds to the gradients of the stages' parameters, and returns the loss of the last stage
   /// ({0, 0} on ranks that do not have it). `ready(chunk, parameter)` is called when the gradients of `parameter` and of all that the chunk
   /// declares after it are complete. There must be as many microbatches as the table has.

@@ -75,6 +75,17 @@ class Trainer {
     store_.initialise(options_.seed);
   }
 
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+  /// After a failure MPI may still write to the buffers of pending operations: they are leaked.
+  ~Trainer() {
+    if (!world_.poisoned()) return;
+    comm::leak(std::move(workspace_));
+    comm::leak(std::move(executor_));
+    comm::leak(std::move(store_));
+    comm::leak(std::move(sums_));
+  }
+
   /// One optimizer step on this replica's share of a batch. Throws Error on every rank, and changes no parameter, if the loss or a
   /// gradient is not finite.
   StepReport step(const Batch& batch) {
