@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a byte-level GPT on text under any plan of data, tensor and pipeline parallelism, and lets it write a few lines.
+// Trains a byte-level GPT on text under any plan of data, tensor and pipeline parallelism, and lets it write a few
+// lines.
 //
 //     mpiexec -n 8 train_gpt --tensor 2 --pipeline 2 --text my.txt
 
@@ -21,17 +22,25 @@ template <class Schedule>
 using Plan = kk::Hybrid<kk::DataParallel<>, kk::TensorParallel<>, kk::Pipeline<kk::dynamic, Schedule>>;
 
 kk::nn::GptConfig config_of(const Options& o) {
-  return {.layers = o.layers, .heads = o.heads, .width = o.width, .context = o.context, .vocabulary = 256, .dropout = o.dropout, .tied = o.tie};
+  return {.layers = o.layers,
+          .heads = o.heads,
+          .width = o.width,
+          .context = o.context,
+          .vocabulary = 256,
+          .dropout = o.dropout,
+          .tied = o.tie};
 }
 
 /// Everything that one run of training needs, on a mesh; used for the run itself and for its repetition on one rank.
 template <class T, class Schedule>
 struct Session {
   Session(const kk::Mesh<Plan<Schedule>>& grid, const Options& o, const kk::TextCorpus& text)
-      : mesh(grid),
-        model(mesh, config_of(o)),
+      : mesh(grid), model(mesh, config_of(o)),
         trainer(mesh, model, kk::optim::AdamW{.learning_rate = o.learning_rate, .weight_decay = o.weight_decay},
-                {.microbatches = o.microbatches, .clip = o.clip, .seed = o.seed, .schedule = kk::optim::WarmupCosine{.warmup = o.warmup, .steps = o.steps}}),
+                {.microbatches = o.microbatches,
+                 .clip = o.clip,
+                 .seed = o.seed,
+                 .schedule = kk::optim::WarmupCosine{.warmup = o.warmup, .steps = o.steps}}),
         training(mesh, text.training, {.batch = o.batch, .context = o.context, .steps = o.steps, .seed = o.seed}),
         validation(mesh, text.validation, {.batch = 1, .context = o.context}) {}
 
@@ -55,34 +64,42 @@ void print_plan(const Session<T, Schedule>& session, const Options& o, double sp
   const kk::Communicator& world = session.mesh.world();
   std::int64_t mine = 0;
   for (const auto* parameter : session.trainer.store().parameters()) mine += parameter->size();
-  Kokkos::View<std::int64_t*, Kokkos::HostSpace> here("here", 1), sizes("sizes", static_cast<std::size_t>(world.size()));
+  Kokkos::View<std::int64_t*, Kokkos::HostSpace> here("here", 1),
+      sizes("sizes", static_cast<std::size_t>(world.size()));
   here(0) = mine;
   kk::all_gather(Kokkos::DefaultHostExecutionSpace(), world, here, sizes).wait();
   if (world.rank() != 0) return;
 
   const int stages = session.mesh.template extent<kk::axis::Pipeline>(), microbatches = session.trainer.microbatches();
-  std::printf("%d rank%s: %s; %d thread%s each\n", world.size(), world.size() == 1 ? "" : "s", session.mesh.description().c_str(), Space().concurrency(),
-              Space().concurrency() == 1 ? "" : "s");
+  std::printf("%d rank%s: %s; %d thread%s each\n", world.size(), world.size() == 1 ? "" : "s",
+              session.mesh.description().c_str(), Space().concurrency(), Space().concurrency() == 1 ? "" : "s");
   for (std::size_t rank = 0; rank < sizes.extent(0); ++rank) {
     const auto count = static_cast<double>(sizes(rank));
-    std::printf("  rank %zu: %.0f parameters, %.1f MB with gradients and moments\n", rank, count, 4 * sizeof(T) * count * 1e-6);
+    std::printf("  rank %zu: %.0f parameters, %.1f MB with gradients and moments\n", rank, count,
+                4 * sizeof(T) * count * 1e-6);
   }
   const auto table = kk::schedule::make_table<Schedule>({stages, microbatches});
-  std::printf("%s, %d microbatch%s per replica: predicted bubble %.1f %%\n", std::string(Schedule::name).c_str(), microbatches, microbatches == 1 ? "" : "es",
-              100 * kk::schedule::simulate(table, {.forward = 1, .backward_input = 1, .backward_weight = 1, .communication = 0}).bubble_rate);
-  std::printf("%lld steps of %lld sequences of %lld bytes; matrix products run at %.0f Gflop/s here\n", static_cast<long long>(o.steps),
-              static_cast<long long>(o.batch), static_cast<long long>(o.context), speed * 1e-9);
+  std::printf(
+      "%s, %d microbatch%s per replica: predicted bubble %.1f %%\n", std::string(Schedule::name).c_str(), microbatches,
+      microbatches == 1 ? "" : "es",
+      100 * kk::schedule::simulate(table, {.forward = 1, .backward_input = 1, .backward_weight = 1, .communication = 0})
+                .bubble_rate);
+  std::printf("%lld steps of %lld sequences of %lld bytes; matrix products run at %.0f Gflop/s here\n",
+              static_cast<long long>(o.steps), static_cast<long long>(o.batch), static_cast<long long>(o.context),
+              speed * 1e-9);
   std::fflush(stdout);
 }
 
 /// Repeats the first steps on rank 0 alone and prints both losses side by side.
 template <class T, class Schedule>
-void verify(const kk::Communicator& world, const Options& o, const kk::TextCorpus& text, const std::vector<double>& losses, double step_seconds) {
+void verify(const kk::Communicator& world, const Options& o, const kk::TextCorpus& text,
+            const std::vector<double>& losses, double step_seconds) {
   if (world.rank() == 0) {
     const auto mesh = make_mesh<Schedule>(MPI_COMM_SELF, 1, 1, 1);
     Session<T, Schedule> alone(mesh, o, text);
     double largest = 0, fastest = 1e300;
-    std::printf("\nthe first %zu steps again, on one rank:\n  step   %2d ranks             1 rank\n", losses.size(), world.size());
+    std::printf("\nthe first %zu steps again, on one rank:\n  step   %2d ranks             1 rank\n", losses.size(),
+                world.size());
     for (std::size_t s = 0; s < losses.size(); ++s) {
       const auto start = Clock::now();
       const double loss = alone.trainer.step(alone.training.load(static_cast<std::int64_t>(s))).loss;
@@ -90,7 +107,8 @@ void verify(const kk::Communicator& world, const Options& o, const kk::TextCorpu
       largest = std::max(largest, std::abs(loss - losses[s]) / std::abs(loss));
       std::printf("  %4zu   %-19.15g  %.15g\n", s + 1, losses[s], loss);
     }
-    std::printf("largest relative difference %.1e; best step %.1f ms on %d ranks, %.1f ms on one\n", largest, 1e3 * step_seconds, world.size(), 1e3 * fastest);
+    std::printf("largest relative difference %.1e; best step %.1f ms on %d ranks, %.1f ms on one\n", largest,
+                1e3 * step_seconds, world.size(), 1e3 * fastest);
     std::fflush(stdout);
   }
   kk::barrier(world, {.deadline = std::chrono::hours(24)}).wait();
@@ -102,7 +120,8 @@ void train(const Options& o) {
   const auto mesh = make_mesh<Schedule>(MPI_COMM_WORLD, o.data, o.tensor, o.pipeline);
   const kk::Communicator& world = mesh.world();
   const auto least = static_cast<std::size_t>(o.context + 1);
-  const kk::TextCorpus text = o.text.empty() ? kk::TextCorpus::from_folder(world, "/usr/share/common-licenses") : kk::TextCorpus::from_file(world, o.text, least);
+  const kk::TextCorpus text = o.text.empty() ? kk::TextCorpus::from_folder(world, "/usr/share/common-licenses")
+                                             : kk::TextCorpus::from_file(world, o.text, least);
   std::optional<Log> log;
   kk::on_root(world, [&] { log.emplace(o.log, o.text); });
 
@@ -133,7 +152,8 @@ void train(const Options& o) {
 
   if (o.sample > 0) {
     kk::nn::Generator generate(mesh, session->model);
-    const auto sample = generate(session->trainer.context(kk::Mode::evaluation), {'\n'}, {.tokens = o.sample, .temperature = o.temperature, .seed = o.seed});
+    const auto sample = generate(session->trainer.context(kk::Mode::evaluation), {'\n'},
+                                 {.tokens = o.sample, .temperature = o.temperature, .seed = o.seed});
     if (world.rank() == 0) {
       std::printf("\n");
       for (const std::int32_t byte : sample) std::putchar(byte == '\n' || (byte >= ' ' && byte < 127) ? byte : '?');

@@ -55,19 +55,33 @@ struct Options {
     Options o;
     CLI::App app("Trains a byte-level GPT on text under a plan of data, tensor and pipeline parallelism.");
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->always_capture_default();
-    const auto whole = [](std::int64_t least, std::int64_t most) { return CLI::Validator([=](std::string& text) { return check_whole(text, least, most); }, "INT", "whole"); };
-    const auto real = [](double least, double most) { return CLI::Validator([=](std::string& text) { return check_real(text, least, most); }, "REAL", "real"); };
+    const auto whole = [](std::int64_t least, std::int64_t most) {
+      return CLI::Validator([=](std::string& text) { return check_whole(text, least, most); }, "INT", "whole");
+    };
+    const auto real = [](double least, double most) {
+      return CLI::Validator([=](std::string& text) { return check_real(text, least, most); }, "REAL", "real");
+    };
 
-    app.add_option("--data", o.data, "data replicas; 0: the ranks that remain")->check(whole(0, 1 << 20))->group("Plan");
-    app.add_option("--tensor", o.tensor, "ranks that share each layer's matrices")->check(whole(1, 1 << 20))->group("Plan");
+    app.add_option("--data", o.data, "data replicas; 0: the ranks that remain")
+        ->check(whole(0, 1 << 20))
+        ->group("Plan");
+    app.add_option("--tensor", o.tensor, "ranks that share each layer's matrices")
+        ->check(whole(1, 1 << 20))
+        ->group("Plan");
     app.add_option("--pipeline", o.pipeline, "stages of layers")->check(whole(1, 1 << 20))->group("Plan");
     app.add_option("--schedule", o.schedule, "of the pipeline")->check(CLI::IsMember({"gpipe", "1f1b"}))->group("Plan");
-    app.add_option("--microbatches", o.microbatches, "per data replica; 0: one per stage")->check(whole(0, 1 << 16))->group("Plan");
-    app.add_option("--threads", o.threads, "per rank; 0: the cores of the node, shared by its ranks")->check(whole(0, 256))->group("Plan");
+    app.add_option("--microbatches", o.microbatches, "per data replica; 0: one per stage")
+        ->check(whole(0, 1 << 16))
+        ->group("Plan");
+    app.add_option("--threads", o.threads, "per rank; 0: the cores of the node, shared by its ranks")
+        ->check(whole(0, 256))
+        ->group("Plan");
 
     app.add_option("--layers", o.layers, "transformer blocks")->check(whole(1, 1 << 14))->group("Model");
     app.add_option("--heads", o.heads, "attention heads of a block")->check(whole(1, 1 << 14))->group("Model");
-    app.add_option("--width", o.width, "of the hidden states, a multiple of the heads")->check(whole(1, 1 << 16))->group("Model");
+    app.add_option("--width", o.width, "of the hidden states, a multiple of the heads")
+        ->check(whole(1, 1 << 16))
+        ->group("Model");
     app.add_option("--context", o.context, "bytes that a sequence sees")->check(whole(1, 1 << 20))->group("Model");
     app.add_option("--dropout", o.dropout, "probability, below 1")->check(real(0, 0.999))->group("Model");
     app.add_flag("--tie,!--no-tie", o.tie, "output weights are the embedding's (the default)")->group("Model");
@@ -81,12 +95,20 @@ struct Options {
     app.add_option("--clip", o.clip, "largest gradient norm; 0: any")->check(real(0, 1e300))->group("Training");
     app.add_option("--seed", o.seed)->check(whole(0, std::numeric_limits<std::int64_t>::max()))->group("Training");
 
-    app.add_option("--text", o.text, "file to train on, any bytes; its last tenth is held out. Default: the licence texts of the system")->group("Text");
-    app.add_option("--validate-every", o.validate_every, "steps; 0: at the end only")->check(whole(0, 1LL << 31))->group("Text");
+    app.add_option("--text", o.text,
+                   "file to train on, any bytes; its last tenth is held out. Default: the licence texts of the system")
+        ->group("Text");
+    app.add_option("--validate-every", o.validate_every, "steps; 0: at the end only")
+        ->check(whole(0, 1LL << 31))
+        ->group("Text");
     app.add_option("--log", o.log, "file for one JSON object per step")->group("Text");
     app.add_option("--sample", o.sample, "bytes to generate at the end")->check(whole(0, 1 << 24))->group("Text");
-    app.add_option("--temperature", o.temperature, "of the sample; 0: always the likeliest byte")->check(real(0, 1e300))->group("Text");
-    app.add_option("--verify", o.verify, "repeat so many first steps on one rank and compare the losses")->check(whole(0, 1LL << 31))->group("Text");
+    app.add_option("--temperature", o.temperature, "of the sample; 0: always the likeliest byte")
+        ->check(real(0, 1e300))
+        ->group("Text");
+    app.add_option("--verify", o.verify, "repeat so many first steps on one rank and compare the losses")
+        ->check(whole(0, 1LL << 31))
+        ->group("Text");
 
     try {
       app.parse(argc, argv);

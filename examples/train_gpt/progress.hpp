@@ -41,7 +41,8 @@ class Progress {
       std::snprintf(text, sizeof text, "  validation %.3f", validation_);
       line += text;
     }
-    std::snprintf(text, sizeof text, "  %.0f tokens/s  %.0f %% of matrix-product speed  %.0f s left", rate, 100 * rate * operations_ / speed_,
+    std::snprintf(text, sizeof text, "  %.0f tokens/s  %.0f %% of matrix-product speed  %.0f s left", rate,
+                  100 * rate * operations_ / speed_,
                   seconds_since(start_) / static_cast<double>(step) * static_cast<double>(steps_ - step));
     line += text;
     std::printf("%s%s%s", live_ ? "\r\033[K" : "", line.c_str(), live_ && step < steps_ ? "" : "\n");
@@ -63,7 +64,8 @@ class Log {
   Log(std::string path, const std::string& text) : path_(std::move(path)) {
     if (path_.empty()) return;
     std::error_code error;
-    kerkis::require(text.empty() || !std::filesystem::equivalent(path_, text, error), "the log '", path_, "' is the text to train on");
+    kerkis::require(text.empty() || !std::filesystem::equivalent(path_, text, error), "the log '", path_,
+                    "' is the text to train on");
     file_.open(path_, std::ios::trunc);
     kerkis::require(file_.good(), "the log '", path_, "' can't be written: ", std::strerror(errno));
   }
@@ -78,7 +80,8 @@ class Log {
     if (!std::isnan(validation_loss)) line["validation_loss"] = validation_loss;
     file_ << line.dump() << '\n' << std::flush;
     if (file_.good()) return;
-    const std::string what = kerkis::message("step ", step, ": the log '", path_, "' can't be written: ", std::strerror(errno));
+    const std::string what =
+        kerkis::message("step ", step, ": the log '", path_, "' can't be written: ", std::strerror(errno));
     if (step == 1) throw kerkis::InputError(what);  // it never could be
     throw kerkis::Error(what);
   }

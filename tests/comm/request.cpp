@@ -71,7 +71,9 @@ TEST_CASE("a moved request is the one that waits") {
 TEST_CASE("a dropped request waits") {
   const Communicator world(MPI_COMM_WORLD);
   const View view = ones();
-  { const Request dropped = kerkis::all_reduce(Host(), world, view); }
+  {
+    const Request dropped = kerkis::all_reduce(Host(), world, view);
+  }
   CHECK(all_are(view, world.size()));
 }
 

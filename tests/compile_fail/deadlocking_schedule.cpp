@@ -3,7 +3,8 @@
 // EXPECT: deadlocking_schedule.cpp:[0-9]+:[0-9]+: error: static assertion failed: for this test: deadlock
 #include <kerkis/policy/pipeline.hpp>
 
-/// Every rank has its own order right, and still the last wants microbatch 1 first while the first waits for the gradient of 0.
+/// Every rank has its own order right, and still the last wants microbatch 1 first while the first waits for the
+/// gradient of 0.
 struct Crossed {
   static constexpr std::string_view name = "crossed";
 
@@ -20,5 +21,6 @@ struct Crossed {
   }
 };
 
-static_assert(kerkis::schedule::static_fault<Crossed, 2, 2> != kerkis::schedule::Fault::deadlock, "for this test: deadlock");
+static_assert(kerkis::schedule::static_fault<Crossed, 2, 2> != kerkis::schedule::Fault::deadlock,
+              "for this test: deadlock");
 kerkis::Pipeline<2, Crossed, kerkis::Microbatches<2>> policy;

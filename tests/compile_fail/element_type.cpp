@@ -15,7 +15,8 @@ using Other = float;
 #endif
 
 void operations(const kerkis::Communicator& world, const Kokkos::View<Odd*, Kokkos::HostSpace>& odd,
-                const Kokkos::View<float*, Kokkos::HostSpace>& from, const Kokkos::View<Other*, Kokkos::HostSpace>& to) {
+                const Kokkos::View<float*, Kokkos::HostSpace>& from,
+                const Kokkos::View<Other*, Kokkos::HostSpace>& to) {
   const Kokkos::DefaultHostExecutionSpace host;
   kerkis::all_reduce(host, world, odd);
   kerkis::all_gather(host, world, from, to);

@@ -26,7 +26,8 @@ TEST_CASE("an error says what, where, in which operation and of which MPI class"
 }
 
 TEST_CASE("a message joins its parts, numbers with all their digits") {
-  CHECK(kerkis::message("width ", 3, " of ", std::string("x"), ' ', 0.1, ' ', 1.0 / 3) == "width 3 of x 0.1 0.3333333333333333");
+  CHECK(kerkis::message("width ", 3, " of ", std::string("x"), ' ', 0.1, ' ', 1.0 / 3) ==
+        "width 3 of x 0.1 0.3333333333333333");
 }
 
 TEST_CASE("require throws InputError unless its condition holds") {

@@ -25,7 +25,9 @@ constexpr std::int64_t columns = 3;
 struct Samples {
   std::int64_t first_sample = 0, count = 0;
   std::int64_t rows() const { return count; }
-  double value(std::int64_t row, std::int64_t column) const { return std::sin(static_cast<double>(first_sample + row + column)); }
+  double value(std::int64_t row, std::int64_t column) const {
+    return std::sin(static_cast<double>(first_sample + row + column));
+  }
 };
 
 /// output = sin(weight * input), column by column; the last stage's loss is the sum of squares.
@@ -39,18 +41,24 @@ class Wave {
   };
   using Saved = kk::Saved<int, Kept>;
 
-  Wave(int stage, bool first, bool last) : first_(first), last_(last), parameter_(Parameter::whole(kk::message("stage.", stage), {::columns}, kk::Initial::constant(0.5 + 0.25 * stage), false)) {}
+  Wave(int stage, bool first, bool last)
+      : first_(first), last_(last), parameter_(Parameter::whole(kk::message("stage.", stage), {::columns},
+                                                                kk::Initial::constant(0.5 + 0.25 * stage), false)) {}
 
   std::int64_t columns() const { return ::columns; }
   Saved make_saved(std::int64_t rows) const {
-    return {0, {kk::make_matrix<double, Space>("input", rows, columns()), kk::make_matrix<double, Space>("output", rows, columns()), kk::make_matrix<double, Space>("slope", rows, columns())}};
+    return {0,
+            {kk::make_matrix<double, Space>("input", rows, columns()),
+             kk::make_matrix<double, Space>("output", rows, columns()),
+             kk::make_matrix<double, Space>("slope", rows, columns())}};
   }
   template <class F>
   void for_each_parameter(F&& f) {
     f(parameter_);
   }
 
-  kk::LossSum forward(kk::Context<Space>& context, const Samples& samples, const View& input, const View& output, Saved& saved) {
+  kk::LossSum forward(kk::Context<Space>& context, const Samples& samples, const View& input, const View& output,
+                      Saved& saved) {
     if (context.mode == kk::Mode::training) most_alive = std::max(most_alive, ++alive);
     if (fails_at == context.microbatch) throw std::runtime_error("the wave breaks");
     double loss = 0;
@@ -59,11 +67,15 @@ class Wave {
         const double x = first_ ? samples.value(r, c) : input(r, c), y = std::sin(weight(c) * x);
         saved.weight.input(r, c) = x;
         saved.weight.output(r, c) = y;
-        if (last_) loss += y * y; else output(r, c) = y;
+        if (last_)
+          loss += y * y;
+        else
+          output(r, c) = y;
       }
     return last_ ? kk::LossSum{loss, static_cast<double>(samples.rows())} : kk::LossSum{};
   }
-  void backward_input(kk::Context<Space>&, const Samples& samples, const View& output_gradient, const View& input_gradient, Saved& saved) {
+  void backward_input(kk::Context<Space>&, const Samples& samples, const View& output_gradient,
+                      const View& input_gradient, Saved& saved) {
     for (std::int64_t r = 0; r < samples.rows(); ++r)
       for (std::int64_t c = 0; c < columns(); ++c) {
         const double upper = last_ ? 2 * saved.weight.output(r, c) : output_gradient(r, c);
@@ -74,12 +86,14 @@ class Wave {
   template <class Ready>
   void backward_weight(kk::Context<Space>&, const Samples& samples, Saved& saved, Ready&& ready) {
     for (std::int64_t r = 0; r < samples.rows(); ++r)
-      for (std::int64_t c = 0; c < columns(); ++c) parameter_.gradient(static_cast<std::size_t>(c)) += saved.weight.slope(r, c) * saved.weight.input(r, c);
+      for (std::int64_t c = 0; c < columns(); ++c)
+        parameter_.gradient(static_cast<std::size_t>(c)) += saved.weight.slope(r, c) * saved.weight.input(r, c);
     --alive;
     ready(parameter_);
   }
   template <class Ready>
-  void backward(kk::Context<Space>& context, const Samples& samples, const View& output_gradient, const View& input_gradient, Saved& saved, Ready&& ready) {
+  void backward(kk::Context<Space>& context, const Samples& samples, const View& output_gradient,
+                const View& input_gradient, Saved& saved, Ready&& ready) {
     backward_input(context, samples, output_gradient, input_gradient, saved);
     backward_weight(context, samples, saved, ready);
   }
@@ -146,8 +160,10 @@ Result run(const kk::Communicator& pipeline, const kk::schedule::Table& table, W
     result.loss = executor.train(context, samples, [&](int chunk, const auto&) { result.ready.push_back(chunk); });
   }
   for (const auto* parameter : store.parameters())
-    for (std::int64_t c = 0; c < columns; ++c) result.gradients.push_back(parameter->gradient(static_cast<std::size_t>(c)));
-  const kk::LossSum evaluated = executor.evaluate({Space(), workspace, pipeline, 1, 0, 0, 0, kk::Mode::evaluation}, samples);
+    for (std::int64_t c = 0; c < columns; ++c)
+      result.gradients.push_back(parameter->gradient(static_cast<std::size_t>(c)));
+  const kk::LossSum evaluated =
+      executor.evaluate({Space(), workspace, pipeline, 1, 0, 0, 0, kk::Mode::evaluation}, samples);
   CHECK(std::abs(evaluated.sum - result.loss.sum) <= 1e-12);
   CHECK(evaluated.weight == result.loss.weight);
   return result;
@@ -167,7 +183,8 @@ void check(int microbatches, int chunks = 1) {
   for (int chunk = 0; chunk < table.chunks(); ++chunk) {
     const int stage = table.stage(world.rank(), chunk);
     for (std::int64_t c = 0; c < columns; ++c) {
-      const double a = result.gradients[static_cast<std::size_t>(chunk * columns + c)], b = expected.gradients[static_cast<std::size_t>(stage * columns + c)];
+      const double a = result.gradients[static_cast<std::size_t>(chunk * columns + c)],
+                   b = expected.gradients[static_cast<std::size_t>(stage * columns + c)];
       CHECK_MESSAGE(std::abs(a - b) <= 1e-12 * std::abs(b), Schedule::name, ", stage ", stage, ": ", a, " for ", b);
     }
     if (stage == table.stages() - 1) {
@@ -175,7 +192,8 @@ void check(int microbatches, int chunks = 1) {
       CHECK(result.loss.weight == expected.loss.weight);
     }
     // What the verifier says is what happens.
-    CHECK(ours.stages[static_cast<std::size_t>(chunk)]->most_alive == kk::schedule::peak_live(table, world.rank(), chunk).until_weight);
+    CHECK(ours.stages[static_cast<std::size_t>(chunk)]->most_alive ==
+          kk::schedule::peak_live(table, world.rank(), chunk).until_weight);
     CHECK(std::count(result.ready.begin(), result.ready.end(), chunk) == 1);
   }
 }
@@ -191,7 +209,8 @@ struct Backwards {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("one stage per rank", Schedule, kk::GPipe, kk::OneForwardOneBackward, user::OneByOne, user::ZeroBubble<1, 1>, user::ZeroBubble<2, 2>) {
+TEST_CASE_TEMPLATE("one stage per rank", Schedule, kk::GPipe, kk::OneForwardOneBackward, user::OneByOne,
+                   user::ZeroBubble<1, 1>, user::ZeroBubble<2, 2>) {
   for (const int microbatches : {1, 2, 3, 8}) check<Schedule>(microbatches);
 }
 

@@ -270,11 +270,21 @@ void mutate(Candidate& c, std::mt19937& random) {
   const std::size_t at = random() % list.size();
   const std::size_t other = random() % list.size();
   switch (random() % 5) {
-    case 0: std::swap(list[at], list[other]); break;
-    case 1: list.erase(list.begin() + static_cast<std::ptrdiff_t>(at)); break;
-    case 2: list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), list[other]); break;
-    case 3: list[at].microbatch += random() % 2 == 0 ? 1 : -1; break;
-    default: list[at].kind = static_cast<ActionKind>(random() % 4); break;
+  case 0:
+    std::swap(list[at], list[other]);
+    break;
+  case 1:
+    list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
+    break;
+  case 2:
+    list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), list[other]);
+    break;
+  case 3:
+    list[at].microbatch += random() % 2 == 0 ? 1 : -1;
+    break;
+  default:
+    list[at].kind = static_cast<ActionKind>(random() % 4);
+    break;
   }
 }
 
@@ -284,10 +294,9 @@ TEST_CASE("every small known schedule at every depth") {
   std::map<Fault, int> tally;
   for (int p = 1; p <= 3; ++p) {
     for (int m = 1; m <= 3; ++m) {
-      for (const Table& table :
-           {make_table<kerkis::GPipe>({p, m}), make_table<kerkis::OneForwardOneBackward>({p, m}),
-            make_table<user::OneByOne>({p, m}), make_table<user::ZeroBubble<2, 2>>({p, m}),
-            make_table<user::GPipeV>({p, m}), make_table<user::BreadthFirst>({p, m, 2})}) {
+      for (const Table& table : {make_table<kerkis::GPipe>({p, m}), make_table<kerkis::OneForwardOneBackward>({p, m}),
+                                 make_table<user::OneByOne>({p, m}), make_table<user::ZeroBubble<2, 2>>({p, m}),
+                                 make_table<user::GPipeV>({p, m}), make_table<user::BreadthFirst>({p, m, 2})}) {
         for (int receives = 0; receives <= 2; ++receives) {
           for (int sends = 0; sends <= 2; ++sends) CHECK(agree(candidate(table), {receives, sends}, tally));
         }
@@ -314,18 +323,17 @@ TEST_CASE("random orders: neither too strict nor too lax") {
 TEST_CASE("mutations of sound tables") {
   std::mt19937 random(19811965);
   std::map<Fault, int> tally;
-  const std::vector<Candidate> sound{candidate(make_table<kerkis::GPipe>({3, 3})),
-                                     candidate(make_table<kerkis::OneForwardOneBackward>({3, 3})),
-                                     candidate(make_table<user::ZeroBubble<1, 1>>({2, 4})),
-                                     candidate(make_table<user::GPipeV>({2, 2}))};
+  const std::vector<Candidate> sound{
+      candidate(make_table<kerkis::GPipe>({3, 3})), candidate(make_table<kerkis::OneForwardOneBackward>({3, 3})),
+      candidate(make_table<user::ZeroBubble<1, 1>>({2, 4})), candidate(make_table<user::GPipeV>({2, 2}))};
   for (int trial = 0; trial < 1000; ++trial) {
     CAPTURE(trial);
     Candidate c = sound[random() % sound.size()];
     for (auto k = random() % 3 + 1; k > 0; --k) mutate(c, random);
     CHECK(agree(c, {static_cast<int>(random() % 2), static_cast<int>(random() % 2)}, tally));
   }
-  for (const Fault fault : {Fault::none, Fault::bad_action, Fault::doubled, Fault::missing, Fault::misordered,
-                            Fault::deadlock}) {
+  for (const Fault fault :
+       {Fault::none, Fault::bad_action, Fault::doubled, Fault::missing, Fault::misordered, Fault::deadlock}) {
     CAPTURE(to_string(fault));
     CHECK(tally[fault] >= 10);
   }

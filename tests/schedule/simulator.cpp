@@ -12,9 +12,9 @@
 #include "schedules.hpp"
 
 using namespace kerkis::schedule;
+using doctest::Approx;
 using kerkis::GPipe;
 using kerkis::OneForwardOneBackward;
-using doctest::Approx;
 
 namespace {
 

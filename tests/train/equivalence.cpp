@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contract C1: the same numbers under every plan.
+// The same numbers under every plan.
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,8 @@ std::vector<Extents> plans(std::size_t ranks) {
   return result;
 }
 
-/// Plans and schedules are paired so that each case meets every plan, and both schedules; KERKIS_TEST_ALL=1 runs the whole product.
+/// Plans and schedules are paired so that each case meets every plan, and both schedules; KERKIS_TEST_ALL=1 runs the
+/// whole product.
 bool is_covered(std::size_t plan, std::size_t plans, std::size_t schedule) {
   static std::size_t next_case = 0;
   if (plan == 0 && schedule == 0) ++next_case;
@@ -42,11 +43,13 @@ void check(const kk::Communicator& world, const Case& c, const Trace& reference,
   for (std::size_t p = 0; p < all.size(); ++p) {
     if (!is_covered(p, all.size(), schedule)) continue;
     const Extents& extents = all[p];
-    const kk::Mesh<DynamicPlan<Schedule>> mesh(world.native(), kk::data(extents.data), kk::tensor(extents.tensor), kk::pipeline(extents.pipeline));
+    const kk::Mesh<DynamicPlan<Schedule>> mesh(world.native(), kk::data(extents.data), kk::tensor(extents.tensor),
+                                               kk::pipeline(extents.pipeline));
     const Trace trace = train<T>(mesh, c);
     double losses = 0, norms = 0, parameters = 0;
     const bool same = equal<T>(trace, reference, losses, norms, parameters);
-    CHECK_MESSAGE(same, c.name, ", ", Schedule::name, ", ", mesh.description(), ": losses differ by ", losses, ", norms by ", norms, ", parameters by ", parameters);
+    CHECK_MESSAGE(same, c.name, ", ", Schedule::name, ", ", mesh.description(), ": losses differ by ", losses,
+                  ", norms by ", norms, ", parameters by ", parameters);
   }
 }
 
@@ -58,7 +61,8 @@ void check(const Case& c) {
   check<T, kk::OneForwardOneBackward>(world, c, reference, 1);
 }
 
-constexpr kk::nn::GptConfig uneven{.layers = 5, .heads = 3, .width = 24, .context = 6, .vocabulary = 257, .dropout = 0.1, .tied = true};
+constexpr kk::nn::GptConfig uneven{
+    .layers = 5, .heads = 3, .width = 24, .context = 6, .vocabulary = 257, .dropout = 0.1, .tied = true};
 
 }  // namespace
 
@@ -85,12 +89,20 @@ TEST_CASE("dropout 0.1, untied weights") {
 
 TEST_CASE("SGD with momentum, without clipping") { check<double>({.name = "sgd", .clip = 0, .sgd = true}); }
 
-TEST_CASE("7 sequences, 5 layers, 3 heads, a vocabulary of 257") { check<double>({.name = "uneven", .model = uneven, .batch = 7, .microbatches = 3}); }
+TEST_CASE("7 sequences, 5 layers, 3 heads, a vocabulary of 257") {
+  check<double>({.name = "uneven", .model = uneven, .batch = 7, .microbatches = 3});
+}
 
-TEST_CASE("more microbatches than sequences") { check<double>({.name = "empty microbatches", .model = uneven, .batch = 3, .microbatches = 5}); }
+TEST_CASE("more microbatches than sequences") {
+  check<double>({.name = "empty microbatches", .model = uneven, .batch = 3, .microbatches = 5});
+}
 
 TEST_CASE("fewer sequences than replicas, fewer layers than stages, fewer heads than tensor ranks") {
-  check<double>({.name = "empty shards", .model = {.layers = 2, .heads = 2, .width = 12, .context = 5, .vocabulary = 3, .dropout = 0.1, .tied = false}, .batch = 2, .microbatches = 2});
+  check<double>(
+      {.name = "empty shards",
+       .model = {.layers = 2, .heads = 2, .width = 12, .context = 5, .vocabulary = 3, .dropout = 0.1, .tied = false},
+       .batch = 2,
+       .microbatches = 2});
 }
 
 TEST_CASE("float") {
@@ -106,11 +118,15 @@ TEST_CASE("static extents") {
     const kk::Mesh<Plan> mesh(world.native());
     const Trace trace = train<double>(mesh, c);
     double losses = 0, norms = 0, parameters = 0;
-    CHECK_MESSAGE(equal<double>(trace, reference, losses, norms, parameters), mesh.description(), ": losses differ by ", losses, ", norms by ", norms, ", parameters by ", parameters);
+    CHECK_MESSAGE(equal<double>(trace, reference, losses, norms, parameters), mesh.description(), ": losses differ by ",
+                  losses, ", norms by ", norms, ", parameters by ", parameters);
   };
   if (world.size() == 1) check.operator()<kk::Serial>();
   if (world.size() == 2) check.operator()<kk::TensorParallel<2>>();
-  if (world.size() == 3) check.operator()<kk::Hybrid<kk::DataParallel<>, kk::Pipeline<3, kk::GPipe, kk::Microbatches<4>>>>();
+  if (world.size() == 3)
+    check.operator()<kk::Hybrid<kk::DataParallel<>, kk::Pipeline<3, kk::GPipe, kk::Microbatches<4>>>>();
   if (world.size() == 4) check.operator()<kk::DataParallel<4>>();
-  if (world.size() == 8) check.operator()<kk::Hybrid<kk::DataParallel<>, kk::TensorParallel<2>, kk::Pipeline<2, kk::OneForwardOneBackward, kk::Microbatches<4>>>>();
+  if (world.size() == 8)
+    check.operator()<kk::Hybrid<kk::DataParallel<>, kk::TensorParallel<2>,
+                                kk::Pipeline<2, kk::OneForwardOneBackward, kk::Microbatches<4>>>>();
 }

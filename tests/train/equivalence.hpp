@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-/// What the equivalence tests train: a small GPT on random tokens, of which a tenth are not scored, so that weights are uneven.
+/// What the equivalence tests train: a small GPT on random tokens, of which a tenth are not scored, so that weights are
+/// uneven.
 namespace equivalence {
 
 namespace kk = kerkis;
@@ -16,7 +17,8 @@ using Space = Kokkos::DefaultExecutionSpace;
 
 struct Case {
   const char* name;
-  kk::nn::GptConfig model{.layers = 4, .heads = 4, .width = 32, .context = 8, .vocabulary = 64, .dropout = 0, .tied = true};
+  kk::nn::GptConfig model{
+      .layers = 4, .heads = 4, .width = 32, .context = 8, .vocabulary = 64, .dropout = 0, .tied = true};
   std::int64_t batch = 8;
   int microbatches = 4;
   double clip = 0.5;
@@ -32,12 +34,14 @@ struct Trace {
 
 /// Some extents are left open, to be given at run time.
 template <class Schedule>
-using DynamicPlan = kk::Hybrid<kk::DataParallel<kk::dynamic, kk::Buckets<4096>>, kk::TensorParallel<>, kk::Pipeline<kk::dynamic, Schedule>>;
+using DynamicPlan = kk::Hybrid<kk::DataParallel<kk::dynamic, kk::Buckets<4096>>, kk::TensorParallel<>,
+                               kk::Pipeline<kk::dynamic, Schedule>>;
 
 /// The share of a replica of the batch of one step.
 class Batches {
  public:
-  Batches(const Case& c, kk::Range share) : case_(c), share_(share), tokens_("tokens", count()), targets_("targets", count()) {}
+  Batches(const Case& c, kk::Range share)
+      : case_(c), share_(share), tokens_("tokens", count()), targets_("targets", count()) {}
 
   kk::TokenBatch<Space> operator()(std::uint32_t step) const {
     const kk::Random random(7, kk::stream_of("batch"), step);
@@ -45,7 +49,9 @@ class Batches {
     for (std::size_t row = 0; row < count(); ++row) {
       const std::uint64_t global = static_cast<std::uint64_t>(share_.begin * case_.model.context) + row;
       tokens_(row) = static_cast<std::int32_t>(random.below(vocabulary, 3 * global));
-      targets_(row) = random.uniform(4 * (3 * global + 1)) < 0.1 ? -1 : static_cast<std::int32_t>(random.below(vocabulary, 3 * global + 2));
+      targets_(row) = random.uniform(4 * (3 * global + 1)) < 0.1
+                          ? -1
+                          : static_cast<std::int32_t>(random.below(vocabulary, 3 * global + 2));
     }
     return {tokens_, targets_, share_.begin};
   }
@@ -59,15 +65,21 @@ class Batches {
 
 inline constexpr int steps = 20;
 
-/// Trains under the plan of `mesh`. The parameters of the trace are those held here, with their global indices as they are.
+/// Trains under the plan of `mesh`. The parameters of the trace are those held here, with their global indices as they
+/// are.
 template <class T, class Plan, class Optimizer, class Look>
 Trace train(const kk::Mesh<Plan>& mesh, const Case& c, Optimizer optimizer, Look&& look) {
   kk::nn::Gpt<T, Plan> model(mesh, c.model);
   int microbatches = c.microbatches;
   if constexpr (!std::is_void_v<typename kk::plan_traits<Plan>::template on<kk::axis::Pipeline>>)
     if (kk::plan_traits<Plan>::template on<kk::axis::Pipeline>::microbatches != kk::dynamic) microbatches = 0;
-  kk::Trainer trainer(mesh, model, optimizer, {.microbatches = microbatches, .clip = c.clip, .seed = 3, .schedule = kk::optim::WarmupCosine{.warmup = 5, .steps = steps}});
-  const Batches batches(c, kk::partition(c.batch, mesh.template extent<kk::axis::Data>(), mesh.template coordinate<kk::axis::Data>()));
+  kk::Trainer trainer(mesh, model, optimizer,
+                      {.microbatches = microbatches,
+                       .clip = c.clip,
+                       .seed = 3,
+                       .schedule = kk::optim::WarmupCosine{.warmup = 5, .steps = steps}});
+  const Batches batches(
+      c, kk::partition(c.batch, mesh.template extent<kk::axis::Data>(), mesh.template coordinate<kk::axis::Data>()));
   look(mesh, model);
   Trace trace;
   for (std::uint32_t step = 0; step < steps; ++step) {
@@ -79,7 +91,8 @@ Trace train(const kk::Mesh<Plan>& mesh, const Case& c, Optimizer optimizer, Look
     std::vector<double>& values = trace.parameters[parameter->name];
     values.assign(static_cast<std::size_t>(parameter->global_size()), std::nan(""));
     for (std::int64_t i = 0; i < parameter->size(); ++i)
-      values[static_cast<std::size_t>(parameter->global_index(i))] = static_cast<double>(parameter->value(static_cast<std::size_t>(i)));
+      values[static_cast<std::size_t>(parameter->global_index(i))] =
+          static_cast<double>(parameter->value(static_cast<std::size_t>(i)));
   }
   return trace;
 }
@@ -123,12 +136,13 @@ Trace serial(const kk::Communicator& world, const Case& c) {
 
 inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double largest = a.size() == b.size() ? 0 : 1e300;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) largest = std::max(largest, std::isfinite(a[i]) ? std::abs(a[i] - b[i]) / std::abs(b[i]) : 1e300);
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    largest = std::max(largest, std::isfinite(a[i]) ? std::abs(a[i] - b[i]) / std::abs(b[i]) : 1e300);
   return largest;
 }
 
-/// The largest difference of the parameters held here, each relative to its tensor's largest value; key biases, whose gradient is zero but
-/// for rounding, relative to the norm of all.
+/// The largest difference of the parameters held here, each relative to its tensor's largest value; key biases, whose
+/// gradient is zero but for rounding, relative to the norm of all.
 inline double largest_parameter_difference(const Trace& ours, const Trace& serial) {
   double largest = 0;
   for (const auto& [name, values] : ours.parameters) {
@@ -146,7 +160,7 @@ inline double largest_parameter_difference(const Trace& ours, const Trace& seria
   return largest;
 }
 
-/// Whether a trace is the serial one to the precision of contract C1.
+/// Whether a trace is the serial one to the precision that is promised.
 template <class T>
 bool equal(const Trace& ours, const Trace& serial, double& losses, double& norms, double& parameters) {
   constexpr double tolerance = std::is_same_v<T, double> ? 1e-11 : 1e-5;

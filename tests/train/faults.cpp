@@ -18,7 +18,8 @@ std::function<bool(void* buffer, int count, MPI_Comm communicator)> fault;
 }  // namespace
 
 /// Takes the place of the MPI library's function, which remains under its profiling name.
-extern "C" int MPI_Iallreduce(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm communicator, MPI_Request* request) {
+extern "C" int MPI_Iallreduce(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op operation,
+                              MPI_Comm communicator, MPI_Request* request) {
   if (fault && fault(receive, count, communicator)) {
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
@@ -64,12 +65,14 @@ TEST_CASE("no fault is seen where there is none") {
 }
 
 TEST_CASE("a reduction skipped on the data axis") {
-  const Seen s = seen(2, 1, 1, [](const auto& mesh, const auto&) { skip_on(mesh.template communicator<kk::axis::Data>().native()); });
+  const Seen s = seen(
+      2, 1, 1, [](const auto& mesh, const auto&) { skip_on(mesh.template communicator<kk::axis::Data>().native()); });
   CHECK(s.norms);
 }
 
 TEST_CASE("a reduction skipped on the tensor axis") {
-  const Seen s = seen(1, 2, 1, [](const auto& mesh, const auto&) { skip_on(mesh.template communicator<kk::axis::Tensor>().native()); });
+  const Seen s = seen(
+      1, 2, 1, [](const auto& mesh, const auto&) { skip_on(mesh.template communicator<kk::axis::Tensor>().native()); });
   CHECK(s.losses);
 }
 

@@ -30,16 +30,16 @@ kk::Mesh<Plan> some_mesh(MPI_Comm ranks) {
 template <class T = double>
 struct Fixture {
   explicit Fixture(const kk::Mesh<Plan>& grid, Case which = {.name = "trainer"})
-      : mesh(grid),
-        c(which),
-        model(mesh, c.model),
-        trainer(mesh, model, kk::optim::AdamW{.learning_rate = 3e-4}, {.microbatches = c.microbatches, .clip = c.clip, .seed = 3}),
+      : mesh(grid), c(which), model(mesh, c.model),
+        trainer(mesh, model, kk::optim::AdamW{.learning_rate = 3e-4},
+                {.microbatches = c.microbatches, .clip = c.clip, .seed = 3}),
         batches(c, kk::partition(c.batch, mesh.extent<kk::axis::Data>(), mesh.coordinate<kk::axis::Data>())) {}
 
   std::vector<double> values() const {
     std::vector<double> all;
     for (const auto* parameter : trainer.store().parameters())
-      for (std::size_t i = 0; i < parameter->value.extent(0); ++i) all.push_back(static_cast<double>(parameter->value(i)));
+      for (std::size_t i = 0; i < parameter->value.extent(0); ++i)
+        all.push_back(static_cast<double>(parameter->value(i)));
     return all;
   }
 
@@ -99,7 +99,9 @@ TEST_CASE("initial weights are the same bits for every plan") {
     const auto& whole = serial.trainer.store().at(parameter->name);
     std::int64_t different = 0;
     for (std::int64_t i = 0; i < parameter->size(); ++i)
-      if (parameter->value(static_cast<std::size_t>(i)) != whole.value(static_cast<std::size_t>(parameter->global_index(i)))) ++different;
+      if (parameter->value(static_cast<std::size_t>(i)) !=
+          whole.value(static_cast<std::size_t>(parameter->global_index(i))))
+        ++different;
     CHECK_MESSAGE(different == 0, parameter->name);
   }
 }
@@ -117,10 +119,12 @@ TEST_CASE("validation and generation are those of one rank, and leave training a
   kk::nn::Generator generate(mesh, ours.model), generate_alone(alone, serial.model);
   for (const double temperature : {0.0, 1.0}) {
     const kk::nn::GenerateOptions options{.tokens = 12, .temperature = temperature, .seed = 5};
-    CHECK(generate(ours.trainer.context(kk::Mode::evaluation), {1, 2}, options) == generate_alone(serial.trainer.context(kk::Mode::evaluation), {1, 2}, options));
+    CHECK(generate(ours.trainer.context(kk::Mode::evaluation), {1, 2}, options) ==
+          generate_alone(serial.trainer.context(kk::Mode::evaluation), {1, 2}, options));
   }
   CHECK(ours.values() == before);
-  CHECK(std::abs(ours.trainer.step(ours.batches(0)).loss - serial.trainer.step(serial.batches(0)).loss) <= 1e-11 * loss);
+  CHECK(std::abs(ours.trainer.step(ours.batches(0)).loss - serial.trainer.step(serial.batches(0)).loss) <=
+        1e-11 * loss);
 }
 
 TEST_CASE("a loss that is not finite changes nothing and is an error on every rank") {
@@ -170,7 +174,8 @@ TEST_CASE("a token or target outside the vocabulary") {
     } catch (const kk::Error& error) {
       text = error.what();
     }
-    CHECK(text.find(is_target ? "a target is 64, outside the vocabulary of 64" : "a token is 64, outside the vocabulary of 64") != std::string::npos);
+    CHECK(text.find(is_target ? "a target is 64, outside the vocabulary of 64"
+                              : "a token is 64, outside the vocabulary of 64") != std::string::npos);
   }
 }
 

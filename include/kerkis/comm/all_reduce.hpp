@@ -15,12 +15,12 @@ struct AllReduceOptions {
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 
-/// Element-wise reduction of `view` over all ranks, in place; every rank gets the same bits. Extents are equal on all ranks.
-/// `execution` is fenced first; the View belongs to the operation until the request is complete.
-/// Throws InputError for a View with gaps, CommError if MPI fails.
+/// Element-wise reduction of `view` over all ranks, in place; every rank gets the same bits. Extents are equal on all
+/// ranks. `execution` is fenced first; the View belongs to the operation until the request is complete. Throws
+/// InputError for a View with gaps, CommError if MPI fails.
 template <class ExecutionSpace, class View>
-Request all_reduce(const ExecutionSpace& execution, const Communicator& communicator, const View& view, AllReduceOptions options = {},
-                   std::source_location where = std::source_location::current()) {
+Request all_reduce(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
+                   AllReduceOptions options = {}, std::source_location where = std::source_location::current()) {
   static_assert(comm::is_writable<View>, "kerkis: all_reduce writes its View, which must not be const");
   using Element = typename View::non_const_value_type;
   const comm::Buffer<View> buffer(view, "all_reduce");

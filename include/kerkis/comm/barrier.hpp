@@ -13,7 +13,8 @@ struct BarrierOptions {
 };
 
 /// Completes when every rank has called it. Throws CommError if MPI fails.
-inline Request barrier(const Communicator& communicator, BarrierOptions options = {}, std::source_location where = std::source_location::current()) {
+inline Request barrier(const Communicator& communicator, BarrierOptions options = {},
+                       std::source_location where = std::source_location::current()) {
   if (communicator.size() == 1) return {};
   return Request::start(communicator, {"barrier", "", "", 0, 0, -1, where}, options.deadline, nullptr,
                         [&](MPI_Request* request) { return MPI_Ibarrier(communicator.native(), request); });

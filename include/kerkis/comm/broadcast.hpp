@@ -18,16 +18,18 @@ struct BroadcastOptions {
 /// `execution` is fenced first; the View belongs to the operation until the request is complete.
 /// Throws InputError for a View with gaps or a root that is no rank, CommError if MPI fails.
 template <class ExecutionSpace, class View>
-Request broadcast(const ExecutionSpace& execution, const Communicator& communicator, const View& view, BroadcastOptions options = {},
-                  std::source_location where = std::source_location::current()) {
+Request broadcast(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
+                  BroadcastOptions options = {}, std::source_location where = std::source_location::current()) {
   static_assert(comm::is_writable<View>, "kerkis: broadcast writes its View, which must not be const");
-  require(options.root >= 0 && options.root < communicator.size(), "broadcast: root ", options.root, " is none of the ", communicator.size(), " ranks");
+  require(options.root >= 0 && options.root < communicator.size(), "broadcast: root ", options.root, " is none of the ",
+          communicator.size(), " ranks");
   const comm::Buffer<View> buffer(view, "broadcast");
   if (communicator.size() == 1) return {};
   execution.fence("kerkis::broadcast");
   return Request::start(communicator, {"broadcast", "", buffer.type.name, 0, view.size(), -1, where}, options.deadline,
                         comm::keep_alive(view), [&](MPI_Request* request) {
-                          return MPI_Ibcast(buffer.data, buffer.count, buffer.type.native, options.root, communicator.native(), request);
+                          return MPI_Ibcast(buffer.data, buffer.count, buffer.type.native, options.root,
+                                            communicator.native(), request);
                         });
 }
 

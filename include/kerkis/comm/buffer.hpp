@@ -15,7 +15,8 @@
 
 namespace kerkis::comm {
 
-/// A contiguous host View as MPI takes it. Every operation fences its execution-space instance before MPI reads or writes a buffer.
+/// A contiguous host View as MPI takes it. Every operation fences its execution-space instance before MPI reads or
+/// writes a buffer.
 template <class View>
 struct Buffer {
   static_assert(Kokkos::is_view_v<View>, "kerkis: communication takes Kokkos Views");
@@ -23,9 +24,11 @@ struct Buffer {
                 "kerkis: communication takes Views in memory that the host can reach");
   using Element = typename View::non_const_value_type;
 
-  explicit Buffer(const View& view, const char* operation) : data(view.data()), count(static_cast<int>(view.size())), type(datatype<Element>()) {
+  explicit Buffer(const View& view, const char* operation)
+      : data(view.data()), count(static_cast<int>(view.size())), type(datatype<Element>()) {
     // Labels are strings, made for messages only.
-    if (view.size() > 0 && !view.span_is_contiguous()) throw InputError(message(operation, " takes contiguous Views; '", view.label(), "' has gaps"));
+    if (view.size() > 0 && !view.span_is_contiguous())
+      throw InputError(message(operation, " takes contiguous Views; '", view.label(), "' has gaps"));
     if (view.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
       throw InputError(message(operation, " takes at most 2^31 - 1 elements; '", view.label(), "' has ", view.size()));
   }
@@ -40,8 +43,9 @@ template <class ExecutionSpace, class Send, class Receive>
 void copy(const ExecutionSpace& execution, const Buffer<Send>& from, const Buffer<Receive>& to) {
   using Element = typename Buffer<Receive>::Element;
   const auto count = static_cast<std::size_t>(to.count);
-  Kokkos::deep_copy(execution, Kokkos::View<Element*, typename Receive::memory_space, Kokkos::MemoryUnmanaged>(to.data, count),
-                    Kokkos::View<const Element*, typename Send::memory_space, Kokkos::MemoryUnmanaged>(from.data, count));
+  Kokkos::deep_copy(
+      execution, Kokkos::View<Element*, typename Receive::memory_space, Kokkos::MemoryUnmanaged>(to.data, count),
+      Kokkos::View<const Element*, typename Send::memory_space, Kokkos::MemoryUnmanaged>(from.data, count));
 }
 
 /// What keeps the memory of managed Views alive during an operation; nothing for unmanaged ones.

@@ -14,17 +14,18 @@
 
 namespace kerkis {
 
-/// A group of ranks with a name ("data") and a private MPI communicator. Copies are cheap handles of the same group; requests
-/// keep it alive. The end of the last handle of a root communicator and its parts is collective, as MPI_Comm_free is, and waits for the other
-/// ranks under the deadline. The default one is the group of this rank alone, which never calls MPI.
+/// A group of ranks with a name ("data") and a private MPI communicator. Copies are cheap handles of the same group;
+/// requests keep it alive. The end of the last handle of a root communicator and its parts is collective, as
+/// MPI_Comm_free is, and waits for the other ranks under the deadline. The default one is the group of this rank alone,
+/// which never calls MPI.
 ///
 /// Thread level: MPI_THREAD_FUNNELED is enough; calls come from one thread at a time.
 class Communicator {
  public:
   Communicator() = default;
 
-  /// Duplicates `user` (collective over it, under the deadline) and starts a progress engine: a root communicator. `user` stays the
-  /// caller's. Throws CommError.
+  /// Duplicates `user` (collective over it, under the deadline) and starts a progress engine: a root communicator.
+  /// `user` stays the caller's. Throws CommError.
   explicit Communicator(MPI_Comm user, std::string name = "world", WaitPolicy policy = {}) {
     require(comm::mpi_is_alive(), "a Communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
     auto engine = std::make_shared<comm::Engine>(user, policy);
@@ -37,9 +38,10 @@ class Communicator {
   MPI_Comm native() const { return state_ ? state_->native : MPI_COMM_SELF; }
   const char* name() const { return state_ ? state_->name.c_str() : "self"; }
 
-  /// The ranks of the same `color`, ordered by `key`, as MPI_Comm_split: collective. It shares this one's progress engine. The call
-  /// that MPI offers blocks without a deadline, so all ranks meet first in a barrier that has one.
-  Communicator split(int color, int key, std::string name, std::source_location where = std::source_location::current()) const {
+  /// The ranks of the same `color`, ordered by `key`, as MPI_Comm_split: collective. It shares this one's progress
+  /// engine. The call that MPI offers blocks without a deadline, so all ranks meet first in a barrier that has one.
+  Communicator split(int color, int key, std::string name,
+                     std::source_location where = std::source_location::current()) const {
     if (!state_) return {};
     meet(where);
     MPI_Comm part = MPI_COMM_NULL;
@@ -54,11 +56,12 @@ class Communicator {
     if (state_) state_->engine->poll();
   }
 
-  /// Whether a failure has been announced, here or elsewhere: nothing can be communicated any more, and buffers of pending operations must
-  /// not be freed.
+  /// Whether a failure has been announced, here or elsewhere: nothing can be communicated any more, and buffers of
+  /// pending operations must not be freed.
   bool poisoned() const { return state_ && state_->engine->poisoned(); }
 
-  /// Tells all ranks of the root communicator that this one fails, so that their waits throw `text` instead of timing out.
+  /// Tells all ranks of the root communicator that this one fails, so that their waits throw `text` instead of timing
+  /// out.
   void announce(std::string_view text) const noexcept {
     if (state_) state_->engine->announce(text);
   }
@@ -77,7 +80,8 @@ class Communicator {
   /// For the operations of the library.
   struct State {
     State(std::shared_ptr<comm::Engine> shared, MPI_Comm handle, std::string words, bool is_root)
-        : engine(std::move(shared)), native(handle), name(std::move(words)), root(is_root), exceptions(std::uncaught_exceptions()) {
+        : engine(std::move(shared)), native(handle), name(std::move(words)), root(is_root),
+          exceptions(std::uncaught_exceptions()) {
       MPI_Comm_set_errhandler(native, MPI_ERRORS_RETURN);
       MPI_Comm_rank(native, &rank);
       MPI_Comm_size(native, &size);
@@ -85,8 +89,7 @@ class Communicator {
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() {
-      if (root && std::uncaught_exceptions() > exceptions)
-        engine->announce("left its communicator by an exception");
+      if (root && std::uncaught_exceptions() > exceptions) engine->announce("left its communicator by an exception");
       if (comm::mpi_is_alive() && !engine->poisoned()) MPI_Comm_free(&native);
     }
 

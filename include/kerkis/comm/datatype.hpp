@@ -15,7 +15,8 @@ struct Datatype {
 };
 
 template <class T>
-inline constexpr bool is_element = std::is_same_v<T, float> || std::is_same_v<T, double> || (std::is_integral_v<T> && !std::is_same_v<T, bool>);
+inline constexpr bool is_element =
+    std::is_same_v<T, float> || std::is_same_v<T, double> || (std::is_integral_v<T> && !std::is_same_v<T, bool>);
 
 /// The MPI type of float, double and the integers.
 template <class T>

@@ -23,8 +23,9 @@ namespace kerkis::comm {
 
 /// The one progress engine of a root communicator and all that are made from it: every wait of the library is here.
 ///
-/// It keeps a receive posted for the first failure of any rank, on a communicator of its own. `announce` sends it. From then on
-/// the communicator is poisoned: every wait throws that message, nothing waits for peers any more, and what is pending is leaked.
+/// It keeps a receive posted for the first failure of any rank, on a communicator of its own. `announce` sends it. From
+/// then on the communicator is poisoned: every wait throws that message, nothing waits for peers any more, and what is
+/// pending is leaked.
 class Engine {
  public:
   Engine(MPI_Comm user, WaitPolicy policy) : policy_(policy) {
@@ -33,7 +34,9 @@ class Engine {
     check(MPI_Comm_rank(failures_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(failures_, &size_), "MPI_Comm_size");
     incoming_ = std::make_unique<Text>();
-    check(MPI_Irecv(incoming_->data(), static_cast<int>(incoming_->size()), MPI_CHAR, MPI_ANY_SOURCE, 0, failures_, &receive_), "MPI_Irecv");
+    check(MPI_Irecv(incoming_->data(), static_cast<int>(incoming_->size()), MPI_CHAR, MPI_ANY_SOURCE, 0, failures_,
+                    &receive_),
+          "MPI_Irecv");
   }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -87,7 +90,8 @@ class Engine {
     leak(std::move(outgoing));
   }
 
-  /// Unless `code` is MPI_SUCCESS, poisons the communicator, tells the other ranks and throws CommError: MPI leaves open what still works.
+  /// Unless `code` is MPI_SUCCESS, poisons the communicator, tells the other ranks and throws CommError: MPI leaves
+  /// open what still works.
   void check_operation(int code, const Operation& operation) {
     if (code == MPI_SUCCESS) return;
     const CommError error = mpi_error(code, operation.text(), operation.name, rank_);
@@ -103,14 +107,16 @@ class Engine {
     return done != 0;
   }
 
-  /// Waits until `request` is complete: by C6, no wait is blind. A deadline of zero means the policy's. If a rank announces a failure
-  /// meanwhile, the request has a moment to complete all the same, since that rank may have done its part before it failed.
+  /// Waits until `request` is complete; no wait is blind. A deadline of zero means the policy's. If a rank
+  /// announces a failure meanwhile, the request has a moment to complete all the same, since that rank may have done
+  /// its part before it failed.
   void wait(MPI_Request& request, const Operation& operation, std::chrono::milliseconds deadline = {}) {
     try {
       wait_until(request, operation, deadline);
     } catch (const PeerError&) {
       int done = 0;
-      for (const auto start = Clock::now(); done == 0 && Clock::now() - start < std::chrono::milliseconds(50); sched_yield())
+      for (const auto start = Clock::now(); done == 0 && Clock::now() - start < std::chrono::milliseconds(50);
+           sched_yield())
         check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation.name, rank_);
       if (done == 0) throw;
     }
@@ -124,7 +130,8 @@ class Engine {
   }
 
  private:
-  /// Meets the other ranks before the communicator is freed, so that no announcement can come after; if one fails instead, that is seen here.
+  /// Meets the other ranks before the communicator is freed, so that no announcement can come after; if one fails
+  /// instead, that is seen here.
   void close() noexcept {
     MPI_Request barrier = MPI_REQUEST_NULL;
     if (MPI_Ibarrier(failures_, &barrier) != MPI_SUCCESS) return;
@@ -151,8 +158,9 @@ class Engine {
     while (!test(request, operation)) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
       if (waited >= deadline) {
-        const std::string text = message(operation.text(), ", waited ", static_cast<double>(waited.count()) / 1000,
-                                         " s on rank ", rank_, operation.peer >= 0 ? "; the peer has not come" : "; which ranks have not come is unknown");
+        const std::string text =
+            message(operation.text(), ", waited ", static_cast<double>(waited.count()) / 1000, " s on rank ", rank_,
+                    operation.peer >= 0 ? "; the peer has not come" : "; which ranks have not come is unknown");
         announce(text);
         throw CommError(text, rank_, operation.name);
       }

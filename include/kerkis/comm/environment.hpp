@@ -22,9 +22,9 @@
 namespace kerkis {
 
 struct EnvironmentOptions {
-  int threads = 0;                                   ///< of Kokkos on each rank; 0: the cores this rank may use, shared with the ranks beside it
-  std::chrono::milliseconds grace{5'000};            ///< how long a rank that failed waits for the others before it ends the job
-  std::chrono::milliseconds deadline{3'600'000};     ///< the same for a rank that has finished
+  int threads = 0;  ///< of Kokkos on each rank; 0: the cores this rank may use, shared with the ranks beside it
+  std::chrono::milliseconds grace{5'000};  ///< how long a rank that failed waits for the others before it ends the job
+  std::chrono::milliseconds deadline{3'600'000};  ///< the same for a rank that has finished
 };
 
 /// Starts MPI (MPI_THREAD_FUNNELED) and Kokkos unless the program has done so itself, and ends what it started.
@@ -57,9 +57,9 @@ class Environment {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Ends what was started, together with the other ranks. One rank prints `text`, if any: the first whose failure is its own.
-  /// Returns the largest status. If ranks do not come, or `clean` does not hold on all of them (something is pending that
-  /// MPI_Finalize would wait for), the job is ended by MPI_Abort instead.
+  /// Ends what was started, together with the other ranks. One rank prints `text`, if any: the first whose failure is
+  /// its own. Returns the largest status. If ranks do not come, or `clean` does not hold on all of them (something is
+  /// pending that MPI_Finalize would wait for), the job is ended by MPI_Abort instead.
   int finish(int status, const std::string& text, bool is_peer, bool clean) noexcept {
     finished_ = true;
     const int priority = text.empty() ? 2 * size_ : rank_ + (is_peer ? size_ : 0);
@@ -67,8 +67,8 @@ class Environment {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Iallreduce(MPI_IN_PLACE, outcome.data(), 3, MPI_INT, MPI_MIN, world_, &request);
     if (!complete(request, status == 0 ? options_.deadline : options_.grace)) {
-      std::fprintf(stderr, "kerkis: rank %d: %s%sthe other ranks did not come to the end: the job is aborted\n", rank_, text.c_str(),
-                   text.empty() ? "" : "; ");
+      std::fprintf(stderr, "kerkis: rank %d: %s%sthe other ranks did not come to the end: the job is aborted\n", rank_,
+                   text.c_str(), text.empty() ? "" : "; ");
       abort(status == 0 ? 1 : status);
     }
     if (!text.empty() && outcome[0] == priority) std::fprintf(stderr, "kerkis: %s\n", text.c_str());
@@ -123,8 +123,8 @@ class Environment {
   MPI_Comm world_ = MPI_COMM_NULL;
 };
 
-/// A whole program: starts MPI and Kokkos, calls `body` (which returns an exit status, or nothing for 0), prints an error once, and
-/// gives the exit status: 2 after InputError, 1 after any other exception.
+/// A whole program: starts MPI and Kokkos, calls `body` (which returns an exit status, or nothing for 0), prints an
+/// error once, and gives the exit status: 2 after InputError, 1 after any other exception.
 template <class Body>
 int run(int argc, char** argv, EnvironmentOptions options, Body&& body) {
   Environment environment(argc, argv, options);
@@ -140,7 +140,8 @@ int run(int argc, char** argv, EnvironmentOptions options, Body&& body) {
   } catch (const InputError& error) {
     return environment.finish(2, error.what(), false, true);
   } catch (const Error& error) {
-    return environment.finish(1, error.what(), false, error.rank() < 0);  // without a rank, every rank fails in the same way
+    return environment.finish(1, error.what(), false,
+                              error.rank() < 0);  // without a rank, every rank fails in the same way
   } catch (const std::bad_alloc&) {
     return environment.finish(1, "out of memory", false, false);
   } catch (const std::exception& error) {

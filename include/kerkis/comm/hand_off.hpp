@@ -26,13 +26,14 @@ struct ReceiveOptions {
 template <class ExecutionSpace, class View>
 Request send(const ExecutionSpace& execution, const Communicator& communicator, const View& view, SendOptions options,
              std::source_location where = std::source_location::current()) {
-  require(options.to >= 0 && options.to < communicator.size() && options.to != communicator.rank(), "send: ", options.to, " is no other rank of '",
-          communicator.name(), "'");
+  require(options.to >= 0 && options.to < communicator.size() && options.to != communicator.rank(),
+          "send: ", options.to, " is no other rank of '", communicator.name(), "'");
   const comm::Buffer<View> buffer(view, "send");
   execution.fence("kerkis::send");
-  return Request::start(communicator, {"send", "", buffer.type.name, 0, view.size(), options.to, where}, options.deadline,
-                        comm::keep_alive(view), [&](MPI_Request* request) {
-                          return MPI_Isend(buffer.data, buffer.count, buffer.type.native, options.to, options.tag, communicator.native(), request);
+  return Request::start(communicator, {"send", "", buffer.type.name, 0, view.size(), options.to, where},
+                        options.deadline, comm::keep_alive(view), [&](MPI_Request* request) {
+                          return MPI_Isend(buffer.data, buffer.count, buffer.type.native, options.to, options.tag,
+                                           communicator.native(), request);
                         });
 }
 
@@ -40,16 +41,17 @@ Request send(const ExecutionSpace& execution, const Communicator& communicator, 
 /// `execution` is fenced first; the View must be neither read nor written until the request is complete.
 /// Throws InputError for a View with gaps or a peer that is no other rank, CommError if MPI fails.
 template <class ExecutionSpace, class View>
-Request receive(const ExecutionSpace& execution, const Communicator& communicator, const View& view, ReceiveOptions options,
-                std::source_location where = std::source_location::current()) {
+Request receive(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
+                ReceiveOptions options, std::source_location where = std::source_location::current()) {
   static_assert(comm::is_writable<View>, "kerkis: receive writes its View, which must not be const");
-  require(options.from >= 0 && options.from < communicator.size() && options.from != communicator.rank(), "receive: ", options.from,
-          " is no other rank of '", communicator.name(), "'");
+  require(options.from >= 0 && options.from < communicator.size() && options.from != communicator.rank(),
+          "receive: ", options.from, " is no other rank of '", communicator.name(), "'");
   const comm::Buffer<View> buffer(view, "receive");
   execution.fence("kerkis::receive");
-  return Request::start(communicator, {"receive", "", buffer.type.name, 0, view.size(), options.from, where}, options.deadline,
-                        comm::keep_alive(view), [&](MPI_Request* request) {
-                          return MPI_Irecv(buffer.data, buffer.count, buffer.type.native, options.from, options.tag, communicator.native(), request);
+  return Request::start(communicator, {"receive", "", buffer.type.name, 0, view.size(), options.from, where},
+                        options.deadline, comm::keep_alive(view), [&](MPI_Request* request) {
+                          return MPI_Irecv(buffer.data, buffer.count, buffer.type.native, options.from, options.tag,
+                                           communicator.native(), request);
                         });
 }
 

@@ -47,7 +47,8 @@ inline CommError mpi_error(int code, const std::string& words, const char* opera
   int length = 0, error_class = MPI_ERR_OTHER;
   MPI_Error_class(code, &error_class);
   MPI_Error_string(code, text, &length);
-  return CommError(message(words, ": ", std::string_view(text, static_cast<std::size_t>(length))), rank, operation, error_class);
+  return CommError(message(words, ": ", std::string_view(text, static_cast<std::size_t>(length))), rank, operation,
+                   error_class);
 }
 
 /// Throws CommError unless `code` is MPI_SUCCESS.
@@ -74,9 +75,11 @@ inline MPI_Comm duplicate(MPI_Comm user, const WaitPolicy& policy) {
     if (done != 0 || waited < policy.deadline) continue;
     int rank = 0;
     MPI_Comm_rank(user, &rank);
-    throw CommError(message("a communicator was to be duplicated, but after ", static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) / 1000,
-                            " s some of its ranks have not come to rank ", rank),
-                    rank, "MPI_Comm_idup");
+    throw CommError(
+        message("a communicator was to be duplicated, but after ",
+                static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) / 1000,
+                " s some of its ranks have not come to rank ", rank),
+        rank, "MPI_Comm_idup");
   }
   return copy;
 }
@@ -90,14 +93,15 @@ void leak(T&& object) {
 #endif
 }
 
-/// The communicators on which failures were announced, left behind by their engines: announcements may still be on their way, from ranks
-/// that failed at the same time.
+/// The communicators on which failures were announced, left behind by their engines: announcements may still be on
+/// their way, from ranks that failed at the same time.
 inline std::vector<MPI_Comm>& abandoned() {
   static std::vector<MPI_Comm> communicators;
   return communicators;
 }
 
-/// Receives what was announced too late, once all ranks have met after the failure: messages that nobody takes make MPI_Finalize complain.
+/// Receives what was announced too late, once all ranks have met after the failure: messages that nobody takes make
+/// MPI_Finalize complain.
 inline void receive_abandoned() {
   for (const MPI_Comm communicator : abandoned()) {
     const auto start = std::chrono::steady_clock::now();
@@ -107,7 +111,8 @@ inline void receive_abandoned() {
       std::array<char, 2048> text;
       if (MPI_Iprobe(MPI_ANY_SOURCE, 0, communicator, &found, &status) != MPI_SUCCESS) break;
       if (found != 0)
-        MPI_Recv(text.data(), static_cast<int>(text.size()), MPI_CHAR, status.MPI_SOURCE, 0, communicator, MPI_STATUS_IGNORE);
+        MPI_Recv(text.data(), static_cast<int>(text.size()), MPI_CHAR, status.MPI_SOURCE, 0, communicator,
+                 MPI_STATUS_IGNORE);
       else
         sched_yield();
     }

@@ -12,8 +12,8 @@
 
 namespace kerkis {
 
-/// Calls `f` on rank 0 only. If it throws, every rank throws InputError with its text, of which 1,000 bytes are kept: for what one rank does
-/// for all, such as reading a file.
+/// Calls `f` on rank 0 only. If it throws, every rank throws InputError with its text, of which 1,000 bytes are kept:
+/// for what one rank does for all, such as reading a file.
 template <class F>
 void on_root(const Communicator& communicator, F&& f, std::source_location where = std::source_location::current()) {
   // One message, so that no rank waits for a second part while another leaves with the error.

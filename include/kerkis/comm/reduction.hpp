@@ -10,8 +10,8 @@
 
 namespace kerkis {
 
-/// What a reduction computes. Floating minimum and maximum are total: NaN wins, and -0 < +0, so that every rank gets the same
-/// bits whatever the order of the reduction (payloads of NaN excepted).
+/// What a reduction computes. Floating minimum and maximum are total: NaN wins, and -0 < +0, so that every rank gets
+/// the same bits whatever the order of the reduction (payloads of NaN excepted).
 enum class Reduction { sum, minimum, maximum };
 
 namespace comm {
@@ -30,7 +30,8 @@ template <class T>
 MPI_Op native_operation(const Communicator& communicator, Reduction reduction) {
   if (reduction == Reduction::sum) return MPI_SUM;
   if constexpr (std::is_floating_point_v<T>)
-    return communicator.state()->engine->operation(reduction == Reduction::minimum ? &extremum<T, true> : &extremum<T, false>);
+    return communicator.state()->engine->operation(reduction == Reduction::minimum ? &extremum<T, true>
+                                                                                   : &extremum<T, false>);
   else
     return reduction == Reduction::minimum ? MPI_MIN : MPI_MAX;
 }

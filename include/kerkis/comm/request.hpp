@@ -13,11 +13,11 @@
 
 namespace kerkis {
 
-/// A nonblocking operation. Move-only; it keeps its communicator and its managed Views alive, and completes once. Until then the
-/// buffers belong to the operation: they may be neither written nor, if they receive, read.
+/// A nonblocking operation. Move-only; it keeps its communicator and its managed Views alive, and completes once. Until
+/// then the buffers belong to the operation: they may be neither written nor, if they receive, read.
 ///
-/// The destructor waits, under the deadline. While an exception unwinds, or after a failure, it does not: the communicator is
-/// poisoned and what is pending is leaked with its buffers, since MPI may still write to them.
+/// The destructor waits, under the deadline. While an exception unwinds, or after a failure, it does not: the
+/// communicator is poisoned and what is pending is leaked with its buffers, since MPI may still write to them.
 class Request {
  public:
   Request() = default;  ///< complete
@@ -35,7 +35,8 @@ class Request {
     return !pending();
   }
 
-  /// Returns when it is complete. Throws CommError, at the latest when the deadline has passed. A completed request returns at once.
+  /// Returns when it is complete. Throws CommError, at the latest when the deadline has passed. A completed request
+  /// returns at once.
   void wait() {
     if (!pending()) return;
     communicator_.state()->engine->wait(request_, operation_, deadline_);
@@ -44,7 +45,8 @@ class Request {
 
   bool pending() const { return static_cast<bool>(communicator_.state()); }
 
-  /// For the operations of the library: starts what `start(MPI_Request*)` returns the MPI code of. `buffers` lives until completion.
+  /// For the operations of the library: starts what `start(MPI_Request*)` returns the MPI code of. `buffers` lives
+  /// until completion.
   template <class Start>
   static Request start(const Communicator& communicator, comm::Operation operation, std::chrono::milliseconds deadline,
                        std::shared_ptr<void> buffers, Start&& begin) {

@@ -31,7 +31,8 @@ class Error : public std::runtime_error {
   int mpi_class_;
 };
 
-/// What the caller asked for makes no sense: a plan that does not fit, a bad flag, an unusable file. `run` ends with status 2.
+/// What the caller asked for makes no sense: a plan that does not fit, a bad flag, an unusable file. `run` ends with
+/// status 2.
 class InputError : public Error {
  public:
   using Error::Error;
@@ -49,8 +50,8 @@ class PeerError : public CommError {
   using CommError::CommError;
 };
 
-/// Joins its arguments to one string, for messages: message("width ", 3, " is odd"). Floating-point numbers have the fewest digits that tell
-/// them from all others.
+/// Joins its arguments to one string, for messages: message("width ", 3, " is odd"). Floating-point numbers have the
+/// fewest digits that tell them from all others.
 template <class... Parts>
 std::string message(const Parts&... parts) {
   std::ostringstream out;

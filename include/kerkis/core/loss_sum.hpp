@@ -5,8 +5,8 @@
 
 namespace kerkis {
 
-/// A loss as a pair: the sum over tokens and their weight (their number). Pairs are added over microbatches and ranks; one division follows,
-/// at the very end, so that uneven shares are right without a flag.
+/// A loss as a pair: the sum over tokens and their weight (their number). Pairs are added over microbatches and ranks;
+/// one division follows, at the very end, so that uneven shares are right without a flag.
 struct LossSum {
   double sum = 0;
   double weight = 0;

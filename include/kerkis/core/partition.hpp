@@ -17,8 +17,8 @@ struct Range {
   friend constexpr bool operator==(const Range&, const Range&) = default;
 };
 
-/// The share of `part` (from 0) when `count` things are spread over `parts`: contiguous, in order, sizes differ by at most
-/// one, the larger ones first. Shares are empty when there are more parts than things.
+/// The share of `part` (from 0) when `count` things are spread over `parts`: contiguous, in order, sizes differ by at
+/// most one, the larger ones first. Shares are empty when there are more parts than things.
 KERKIS_FUNCTION constexpr Range partition(std::int64_t count, std::int64_t parts, std::int64_t part) {
   const std::int64_t least = count / parts;
   const std::int64_t larger = count % parts;

@@ -11,8 +11,9 @@
 
 namespace kerkis {
 
-/// Philox4x32-10: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3". A pure function from a
-/// 128-bit counter and a 64-bit key to 128 random bits, so that a number depends on what it is for and never on who draws it.
+/// Philox4x32-10: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3". A pure function from
+/// a 128-bit counter and a 64-bit key to 128 random bits, so that a number depends on what it is for and never on who
+/// draws it.
 KERKIS_FUNCTION constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                                                   std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -38,7 +39,8 @@ class Random {
 
   /// The bits of the elements 4·index … 4·index + 3.
   KERKIS_FUNCTION constexpr std::array<std::uint32_t, 4> block(std::uint64_t index) const {
-    return philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), step_, stream_}, key_);
+    return philox4x32({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), step_, stream_},
+                      key_);
   }
 
   /// Uniform in [0, 1): a multiple of 2^-32, the same bits everywhere.

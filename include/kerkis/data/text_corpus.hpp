@@ -23,13 +23,15 @@ struct TextCorpus {
   using Bytes = std::vector<std::uint8_t>;
   Bytes training, validation;
 
-  /// One file, of any bytes; its last tenth is held out, but at least `least` bytes. Rank 0 reads it and sends it to the others.
-  /// Throws InputError on every rank if it cannot be read or has fewer than 2 · least bytes.
-  static TextCorpus from_file(const Communicator& communicator, const std::filesystem::path& path, std::size_t least = 1) {
+  /// One file, of any bytes; its last tenth is held out, but at least `least` bytes. Rank 0 reads it and sends it to
+  /// the others. Throws InputError on every rank if it cannot be read or has fewer than 2 · least bytes.
+  static TextCorpus from_file(const Communicator& communicator, const std::filesystem::path& path,
+                              std::size_t least = 1) {
     TextCorpus corpus;
     on_root(communicator, [&] {
       Bytes all = read(path);
-      require(all.size() >= 2 * least, "the text '", path.string(), "' has ", all.size(), " bytes; at least ", 2 * least, " are needed, half to train on and half held out");
+      require(all.size() >= 2 * least, "the text '", path.string(), "' has ", all.size(), " bytes; at least ",
+              2 * least, " are needed, half to train on and half held out");
       const auto kept = static_cast<std::ptrdiff_t>(all.size() - std::max(least, all.size() / 10));
       corpus.validation.assign(all.begin() + kept, all.end());
       all.resize(static_cast<std::size_t>(kept));
@@ -46,10 +48,12 @@ struct TextCorpus {
     on_root(communicator, [&] {
       std::vector<std::filesystem::path> files;
       std::error_code error;
-      for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+      for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+           entry.increment(error))
         if (entry->symlink_status().type() == std::filesystem::file_type::regular) files.push_back(entry->path());
       require(!error, "the folder '", folder.string(), "' can't be read: ", error.message());
-      require(files.size() >= 3, "the folder '", folder.string(), "' has ", files.size(), " files; at least 3 are needed, of which two are held out");
+      require(files.size() >= 3, "the folder '", folder.string(), "' has ", files.size(),
+              " files; at least 3 are needed, of which two are held out");
       std::sort(files.begin(), files.end());
       for (std::size_t f = 0; f < files.size(); ++f) {
         const Bytes text = read(files[f]);
@@ -83,7 +87,8 @@ struct TextCorpus {
       size() = static_cast<std::int64_t>(bytes->size());
       broadcast(host, communicator, size).wait();
       bytes->resize(static_cast<std::size_t>(size()));
-      broadcast(host, communicator, Kokkos::View<std::uint8_t*, Kokkos::HostSpace>(bytes->data(), bytes->size())).wait();
+      broadcast(host, communicator, Kokkos::View<std::uint8_t*, Kokkos::HostSpace>(bytes->data(), bytes->size()))
+          .wait();
     }
   }
 };

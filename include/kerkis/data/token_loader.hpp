@@ -24,8 +24,8 @@ struct TokenLoaderOptions {
   std::uint64_t seed = 1;
 };
 
-/// Windows of a text as next-byte prediction: the targets are the tokens one position later. Which windows a step has depends on the seed,
-/// the step and the sequence's global index alone; each data replica loads its share of them.
+/// Windows of a text as next-byte prediction: the targets are the tokens one position later. Which windows a step has
+/// depends on the seed, the step and the sequence's global index alone; each data replica loads its share of them.
 ///
 ///     for (auto batch : loader) trainer.step(batch);
 template <class Space = Kokkos::DefaultExecutionSpace>
@@ -36,17 +36,20 @@ class TokenLoader {
   /// Throws InputError if the text is shorter than a window of context + 1 bytes, or a number is below 1.
   template <class Plan, class Place>
   TokenLoader(const Mesh<Plan, Place>& mesh, std::vector<std::uint8_t> text, TokenLoaderOptions options)
-      : text_(std::move(text)), options_(options), replicas_(mesh.template extent<axis::Data>()), replica_(mesh.template coordinate<axis::Data>()) {
+      : text_(std::move(text)), options_(options), replicas_(mesh.template extent<axis::Data>()),
+        replica_(mesh.template coordinate<axis::Data>()) {
     require(options.batch >= 1, "loader: a batch of ", options.batch, " sequences: at least 1 is needed");
     require(options.context >= 1, "loader: a context of ", options.context, " tokens: at least 1 is needed");
-    require(size() > options.context, "loader: a text of ", size(), " bytes is too short for sequences of ", options.context, " and their targets");
+    require(size() > options.context, "loader: a text of ", size(), " bytes is too short for sequences of ",
+            options.context, " and their targets");
   }
 
   /// The share of this replica of the batch of `step`: random windows. Valid until the next call.
   Batch load(std::int64_t step) {
     const Random random(options_.seed, stream_of("loader"), static_cast<std::uint32_t>(step));
     return fill(options_.batch, [&](std::int64_t sequence) {
-      return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(size() - options_.context), static_cast<std::uint64_t>(sequence)));
+      return static_cast<std::int64_t>(
+          random.below(static_cast<std::uint64_t>(size() - options_.context), static_cast<std::uint64_t>(sequence)));
     });
   }
 

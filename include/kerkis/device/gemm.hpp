@@ -48,9 +48,9 @@ void blas_product(Transpose transpose_a, Transpose transpose_b, std::int64_t row
 /// Host spaces: CBLAS with its own threads, or `small_product` where a BLAS would cost more to enter than to run.
 /// Kokkos kernels of OpenMP and Serial are complete when their launch returns, so no fence is needed.
 template <class ExecutionSpace, class T>
-void gemm(const ExecutionSpace&, Transpose transpose_a, Transpose transpose_b, std::int64_t rows,
-          std::int64_t columns, std::int64_t depth, std::type_identity_t<T> alpha, const T* a, std::int64_t a_stride,
-          const T* b, std::int64_t b_stride, std::type_identity_t<T> beta, T* c, std::int64_t c_stride) {
+void gemm(const ExecutionSpace&, Transpose transpose_a, Transpose transpose_b, std::int64_t rows, std::int64_t columns,
+          std::int64_t depth, std::type_identity_t<T> alpha, const T* a, std::int64_t a_stride, const T* b,
+          std::int64_t b_stride, std::type_identity_t<T> beta, T* c, std::int64_t c_stride) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "kerkis: products are in float or double");
   static_assert(Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible,
                 "kerkis: products run in host memory so far");

@@ -17,9 +17,9 @@ struct Strided {
   std::int64_t row, column;
 };
 
-/// Products up to so many multiplications are left to `small_product`: there, entering a BLAS and packing for it cost as much as the product
-/// itself, also where several threads share it. Without FMA instructions at compile time a BLAS, which picks its kernels at run time, wins
-/// early.
+/// Products up to so many multiplications are left to `small_product`: there, entering a BLAS and packing for it cost
+/// as much as the product itself, also where several threads share it. Without FMA instructions at compile time a BLAS,
+/// which picks its kernels at run time, wins early.
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 inline constexpr std::int64_t small_multiplications = std::int64_t{1} << 18;
 #else
@@ -28,7 +28,8 @@ inline constexpr std::int64_t small_multiplications = std::int64_t{1} << 12;
 
 constexpr bool is_small_product(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
   constexpr std::int64_t limit = small_multiplications;
-  return rows <= limit && columns <= limit && depth <= limit && rows * columns <= limit && rows * columns * depth <= limit;
+  return rows <= limit && columns <= limit && depth <= limit && rows * columns <= limit &&
+         rows * columns * depth <= limit;
 }
 
 namespace detail {

@@ -22,11 +22,11 @@
 
 namespace kerkis {
 
-/// The ranks of a communicator as the grid that `Plan` describes, with one communicator per axis. Tensor neighbours are closest, then
-/// data, then pipeline, unless `Place` says otherwise.
+/// The ranks of a communicator as the grid that `Plan` describes, with one communicator per axis. Tensor neighbours are
+/// closest, then data, then pipeline, unless `Place` says otherwise.
 ///
-/// At most one dynamic extent may be left to the world; the others are given by name: Mesh<Plan> mesh(comm, tensor(2), pipeline(2)).
-/// Throws InputError on every rank if the grid does not fit the communicator. Collective.
+/// At most one dynamic extent may be left to the world; the others are given by name: Mesh<Plan> mesh(comm, tensor(2),
+/// pipeline(2)). Throws InputError on every rank if the grid does not fit the communicator. Collective.
 template <class Plan, class Place = Placement<>>
 class Mesh {
   using Traits = plan_traits<Plan>;
@@ -38,15 +38,19 @@ class Mesh {
   }
 
   template <class... Axes>
-  explicit Mesh(MPI_Comm user, AxisExtent<Axes>... extents) : Mesh(&user, size_of(user), {Named{Axes::name, extents.value}...}) {
-    static_assert((... && !std::is_void_v<typename Traits::template on<Axes>>), "kerkis: an extent is given for an axis that the plan does not have");
-    static_assert((... && (Traits::template extent<Axes> == dynamic)), "kerkis: an extent is given for an axis whose extent the plan fixes");
+  explicit Mesh(MPI_Comm user, AxisExtent<Axes>... extents)
+      : Mesh(&user, size_of(user), {Named{Axes::name, extents.value}...}) {
+    static_assert((... && !std::is_void_v<typename Traits::template on<Axes>>),
+                  "kerkis: an extent is given for an axis that the plan does not have");
+    static_assert((... && (Traits::template extent<Axes> == dynamic)),
+                  "kerkis: an extent is given for an axis whose extent the plan fixes");
     static_assert(sizeof...(Axes) <= 1 || are_different<Axes...>(), "kerkis: the extent of an axis is given twice");
   }
 
   /// The whole grid.
   const Communicator& world() const { return world_; }
-  /// The ranks that differ from this one on `Axis` only, in the order of their coordinate. The group of one if the axis is.
+  /// The ranks that differ from this one on `Axis` only, in the order of their coordinate. The group of one if the axis
+  /// is.
   template <class Axis>
   const Communicator& communicator() const {
     return find(Axis::name).communicator;
@@ -72,14 +76,17 @@ class Mesh {
   std::string description() const {
     std::string words;
     for (auto axis = axes_.rbegin(); axis != axes_.rend(); ++axis)
-      words += message(words.empty() ? "" : " × ", axis->name, axis->extent == dynamic ? std::string() : message(" ", axis->extent));
+      words += message(words.empty() ? "" : " × ", axis->name,
+                       axis->extent == dynamic ? std::string() : message(" ", axis->extent));
     return words.empty() ? "serial" : words;
   }
 
  private:
   template <class... Axes>
   static constexpr bool are_different() {
-    [[maybe_unused]] const auto count = []<class A>(std::type_identity<A>) { return (0 + ... + (std::is_same_v<A, Axes> ? 1 : 0)); };
+    [[maybe_unused]] const auto count = []<class A>(std::type_identity<A>) {
+      return (0 + ... + (std::is_same_v<A, Axes> ? 1 : 0));
+    };
     return (... && (count(std::type_identity<Axes>{}) == 1));
   }
 
@@ -96,9 +103,8 @@ class Mesh {
   };
 
   Mesh(const MPI_Comm* user, std::size_t ranks, std::vector<Named> given) : size_(ranks) {
-    Traits::for_each([&]<class P>() {
-      axes_.push_back({P::axis::name, mesh::place<typename P::axis>(Place{}), P::extent, 0, {}});
-    });
+    Traits::for_each(
+        [&]<class P>() { axes_.push_back({P::axis::name, mesh::place<typename P::axis>(Place{}), P::extent, 0, {}}); });
     std::stable_sort(axes_.begin(), axes_.end(), [](const Axis& a, const Axis& b) { return a.place < b.place; });
     resolve(given);
     if (user == nullptr || ranks == 1) return;
@@ -128,12 +134,14 @@ class Mesh {
         known = axis.extent <= most / known ? known * axis.extent : most;
         continue;
       }
-      require(open == nullptr, "the plan ", description(), " leaves more than one extent open: give all but one by name");
+      require(open == nullptr, "the plan ", description(),
+              " leaves more than one extent open: give all but one by name");
       open = &axis;
     }
     const std::string plan = description();
     if (open != nullptr) {
-      require(size_ % known == 0, "the plan ", plan, " does not fit ", size_, " ranks: their number must be a multiple of ", known);
+      require(size_ % known == 0, "the plan ", plan, " does not fit ", size_,
+              " ranks: their number must be a multiple of ", known);
       open->extent = size_ / known;
     } else {
       require(size_ == known, "the plan ", plan, " needs ", known, " ranks, the communicator has ", size_);
@@ -141,7 +149,8 @@ class Mesh {
   }
 
   static std::size_t size_of(MPI_Comm user) {
-    require(comm::mpi_is_alive(), "a Mesh over a communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
+    require(comm::mpi_is_alive(),
+            "a Mesh over a communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
     int size = 0;
     comm::check(MPI_Comm_size(user, &size), "MPI_Comm_size");
     return static_cast<std::size_t>(size);

@@ -8,8 +8,8 @@
 
 namespace kerkis {
 
-/// An explicit placement: ranks that differ only on the first axis are neighbours in the communicator. Axes that the plan has and the
-/// list lacks follow by distance.
+/// An explicit placement: ranks that differ only on the first axis are neighbours in the communicator. Axes that the
+/// plan has and the list lacks follow by distance.
 template <class... Axes>
 struct Placement {};
 

@@ -14,13 +14,13 @@ enum class Mode { training, evaluation };
 /// What a layer may know about the call that it serves.
 template <class ExecutionSpace = Kokkos::DefaultExecutionSpace>
 struct Context {
-  ExecutionSpace execution;                    ///< every kernel runs on this instance
-  Workspace<ExecutionSpace>& workspace;        ///< scratch for the time of a call
-  const Communicator& communicator;            ///< whose progress `poll` drives
-  std::uint64_t seed = 0;                      ///< of the whole run
-  std::uint32_t step = 0;                      ///< of the optimizer, from 0
-  int microbatch = 0;                          ///< within the step and the data replica
-  std::int64_t first_sample = 0;               ///< global index, within the step, of the microbatch's first sequence
+  ExecutionSpace execution;              ///< every kernel runs on this instance
+  Workspace<ExecutionSpace>& workspace;  ///< scratch for the time of a call
+  const Communicator& communicator;      ///< whose progress `poll` drives
+  std::uint64_t seed = 0;                ///< of the whole run
+  std::uint32_t step = 0;                ///< of the optimizer, from 0
+  int microbatch = 0;                    ///< within the step and the data replica
+  std::int64_t first_sample = 0;         ///< global index, within the step, of the microbatch's first sequence
   Mode mode = Mode::training;
 
   /// Moves pending communication on; call it between kernels. Throws what another rank has reported.

@@ -18,11 +18,12 @@ using Vector = Kokkos::View<T*, typename ExecutionSpace::memory_space>;
 /// An uninitialised matrix.
 template <class T, class ExecutionSpace>
 Matrix<T, ExecutionSpace> make_matrix(const char* label, std::int64_t rows, std::int64_t columns) {
-  return Matrix<T, ExecutionSpace>(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)), static_cast<std::size_t>(rows),
-                                   static_cast<std::size_t>(columns));
+  return Matrix<T, ExecutionSpace>(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string(label)),
+                                   static_cast<std::size_t>(rows), static_cast<std::size_t>(columns));
 }
 
-/// The first `rows` rows, as an unmanaged view: no reference is counted, so it costs nothing; the matrix must outlive it.
+/// The first `rows` rows, as an unmanaged view: no reference is counted, so it costs nothing; the matrix must outlive
+/// it.
 template <class T, class... Properties>
 auto first_rows(const Kokkos::View<T**, Properties...>& matrix, std::int64_t rows) {
   using View = Kokkos::View<T**, Kokkos::LayoutRight, typename Kokkos::View<T**, Properties...>::memory_space>;

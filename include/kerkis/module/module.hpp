@@ -19,29 +19,31 @@ struct Saved {
   Weight weight;
 };
 
-/// A differentiable function of a matrix, with parameters. Any class with these members can be parallelised; the library's
-/// own layers have no privilege. Rows may be fewer than `make_saved` was told, also zero.
+/// A differentiable function of a matrix, with parameters. Any class with these members can be parallelised; the
+/// library's own layers have no privilege. Rows may be fewer than `make_saved` was told, also zero.
 ///
 ///  - `forward(context, input, output, saved)`: writes all of `output`. `input` stays unchanged and alive until
 ///    backward_weight: the caller keeps it.
-///  - `backward_input(context, output_gradient, input_gradient, saved)`: writes all of `input_gradient`. `output_gradient` may
+///  - `backward_input(context, output_gradient, input_gradient, saved)`: writes all of `input_gradient`.
+///  `output_gradient` may
 ///    be reused by the caller as soon as the call returns.
 ///  - `backward_weight(context, saved)`: adds to the gradients of the parameters, sums over rows.
 ///  - `for_each_parameter(f)`: calls f(Parameter&) in the order of the forward pass.
 ///  - `make_saved(rows)`: allocates for at most `rows` rows.
 ///  - `input_columns()`, `output_columns()`.
 template <class M>
-concept Module = requires(M module, Context<typename M::ExecutionSpace>& context, const Matrix<typename M::Element, typename M::ExecutionSpace>& matrix,
-                          typename M::Saved& saved) {
-  module.forward(context, matrix, matrix, saved);
-  module.backward_input(context, matrix, matrix, saved);
-  module.backward_weight(context, saved);
-  module.for_each_parameter([](Parameter<typename M::Element, typename M::ExecutionSpace>&) {});
-  { module.make_saved(std::int64_t{}) } -> std::same_as<typename M::Saved>;
-  { module.input_columns() } -> std::convertible_to<std::int64_t>;
-  { module.output_columns() } -> std::convertible_to<std::int64_t>;
-  saved.input;
-  saved.weight;
-};
+concept Module =
+    requires(M module, Context<typename M::ExecutionSpace>& context,
+             const Matrix<typename M::Element, typename M::ExecutionSpace>& matrix, typename M::Saved& saved) {
+      module.forward(context, matrix, matrix, saved);
+      module.backward_input(context, matrix, matrix, saved);
+      module.backward_weight(context, saved);
+      module.for_each_parameter([](Parameter<typename M::Element, typename M::ExecutionSpace>&) {});
+      { module.make_saved(std::int64_t{}) } -> std::same_as<typename M::Saved>;
+      { module.input_columns() } -> std::convertible_to<std::int64_t>;
+      { module.output_columns() } -> std::convertible_to<std::int64_t>;
+      saved.input;
+      saved.weight;
+    };
 
 }  // namespace kerkis

@@ -32,10 +32,11 @@ struct Parameter {
   Range slice;                       ///< the indices of that dimension held here; all of them if replicated
   bool replicated = true;            ///< every tensor rank holds all of it, and after backward the whole gradient
   bool decays = false;               ///< weight decay applies (matrices, not biases and gains)
-  bool counted = true;               ///< this rank's pipeline stage counts it in norms (false for all but one of the sharers)
+  bool counted = true;  ///< this rank's pipeline stage counts it in norms (false for all but one of the sharers)
   Initial initial;
 
-  /// Row-major local block, `size()` elements. The gradient is a sum over samples, partial over the data axis until reduced.
+  /// Row-major local block, `size()` elements. The gradient is a sum over samples, partial over the data axis until
+  /// reduced.
   Vector<T, ExecutionSpace> value, gradient;
 
   /// The number of elements held here.

@@ -22,9 +22,10 @@ struct ParameterPiece {
   bool counted = false;  ///< in norms; each global element is counted on one tensor rank and one stage
 };
 
-/// The memory of all parameters of this rank: one flat array of values, one of gradients, in the order in which they were declared. What
-/// goes over every parameter (reduction, norm, optimizer) is then one pass, and a bucket of gradients is a range of it.
-/// Padding between parameters stays zero. Parameters must outlive the store and stay where they are.
+/// The memory of all parameters of this rank: one flat array of values, one of gradients, in the order in which they
+/// were declared. What goes over every parameter (reduction, norm, optimizer) is then one pass, and a bucket of
+/// gradients is a range of it. Padding between parameters stays zero. Parameters must outlive the store and stay where
+/// they are.
 template <class T, class ExecutionSpace = Kokkos::DefaultExecutionSpace>
 class ParameterStore {
  public:
@@ -46,14 +47,17 @@ class ParameterStore {
     std::vector<ParameterPiece> pieces;
     for (std::size_t p = 0; p < parameters_.size(); ++p) {
       Declared& parameter = *parameters_[p];
-      const auto range = Kokkos::make_pair(static_cast<std::size_t>(offsets_[p]), static_cast<std::size_t>(offsets_[p] + parameter.size()));
+      const auto range = Kokkos::make_pair(static_cast<std::size_t>(offsets_[p]),
+                                           static_cast<std::size_t>(offsets_[p] + parameter.size()));
       parameter.value = Kokkos::subview(values_, range);
       parameter.gradient = Kokkos::subview(gradients_, range);
       const bool counted = parameter.counted && (!parameter.replicated || tensor_rank == 0);
       for (std::int64_t begin = 0; begin < parameter.size(); begin += piece_size)
-        pieces.push_back({offsets_[p] + begin, std::min(piece_size, parameter.size() - begin), parameter.decays, counted});
+        pieces.push_back(
+            {offsets_[p] + begin, std::min(piece_size, parameter.size() - begin), parameter.decays, counted});
     }
-    pieces_ = Kokkos::View<ParameterPiece*, typename ExecutionSpace::memory_space>(std::string("kerkis::pieces"), pieces.size());
+    pieces_ = Kokkos::View<ParameterPiece*, typename ExecutionSpace::memory_space>(std::string("kerkis::pieces"),
+                                                                                   pieces.size());
     Kokkos::deep_copy(pieces_, Kokkos::View<ParameterPiece*, Kokkos::HostSpace>(pieces.data(), pieces.size()));
   }
 
@@ -63,9 +67,10 @@ class ParameterStore {
       const auto host = Kokkos::create_mirror_view(parameter->value);
       const Random random(seed, stream_of(parameter->name));
       for (std::int64_t i = 0; i < parameter->size(); ++i) {
-        const double value = parameter->initial.kind == Initial::Kind::normal
-                                 ? parameter->initial.value * random.normal(static_cast<std::uint64_t>(parameter->global_index(i)))
-                                 : parameter->initial.value;
+        const double value =
+            parameter->initial.kind == Initial::Kind::normal
+                ? parameter->initial.value * random.normal(static_cast<std::uint64_t>(parameter->global_index(i)))
+                : parameter->initial.value;
         host(static_cast<std::size_t>(i)) = static_cast<T>(value);
       }
       Kokkos::deep_copy(parameter->value, host);
@@ -87,7 +92,7 @@ class ParameterStore {
   }
 
  private:
-  static constexpr std::int64_t alignment = 32;       // elements: whole cache lines
+  static constexpr std::int64_t alignment = 32;        // elements: whole cache lines
   static constexpr std::int64_t piece_size = 1 << 14;  // elements: work for one thread at a time
 
   void check_names() const {

@@ -20,30 +20,37 @@
 namespace kerkis::nn {
 
 struct GenerateOptions {
-  std::int64_t tokens = 100;   ///< to add
-  double temperature = 1;      ///< 0: always the likeliest
+  std::int64_t tokens = 100;  ///< to add
+  double temperature = 1;     ///< 0: always the likeliest
   std::uint64_t seed = 1;
 };
 
-/// Continues `prompt` by a model as it lies across the ranks: hidden states go from stage to stage, each tensor rank has the logits of its
-/// slice of the vocabulary, and the choice is made by Gumbel noise counted by (token, position), so that every plan chooses alike (up to
-/// rounding). Every rank of the mesh calls it and gets the new tokens; data replicas do the same work. The last `context` tokens are seen.
+/// Continues `prompt` by a model as it lies across the ranks: hidden states go from stage to stage, each tensor rank
+/// has the logits of its slice of the vocabulary, and the choice is made by Gumbel noise counted by (token, position),
+/// so that every plan chooses alike (up to rounding). Every rank of the mesh calls it and gets the new tokens; data
+/// replicas do the same work. The last `context` tokens are seen.
 template <class T, class Plan, class Place, class Space>
 class Generator {
  public:
-  Generator(const Mesh<Plan, Place>& mesh, Gpt<T, Plan, Space>& model) : mesh_(mesh), model_(model), table_(schedule::make_table<typename Gpt<T, Plan, Space>::Schedule>({mesh.template extent<axis::Pipeline>(), 1})) {
+  Generator(const Mesh<Plan, Place>& mesh, Gpt<T, Plan, Space>& model)
+      : mesh_(mesh), model_(model), table_(schedule::make_table<typename Gpt<T, Plan, Space>::Schedule>(
+                                        {mesh.template extent<axis::Pipeline>(), 1})) {
     const std::int64_t rows = model_.context();
     for (auto* stage : model_.stages()) saved_.push_back(stage->make_saved(rows));
     input_ = make_matrix<T, Space>("kerkis::generate::input", rows, model_.config().width);
     output_ = make_matrix<T, Space>("kerkis::generate::output", rows, model_.config().width);
-    window_ = Kokkos::View<std::int32_t*, typename Space::memory_space>("kerkis::generate::window", static_cast<std::size_t>(rows));
+    window_ = Kokkos::View<std::int32_t*, typename Space::memory_space>("kerkis::generate::window",
+                                                                        static_cast<std::size_t>(rows));
   }
 
-  std::vector<std::int32_t> operator()(Context<Space> context, std::vector<std::int32_t> prompt, const GenerateOptions& options) {
+  std::vector<std::int32_t> operator()(Context<Space> context, std::vector<std::int32_t> prompt,
+                                       const GenerateOptions& options) {
     require(!prompt.empty(), "generate: the prompt is empty");
     for (const std::int32_t token : prompt)
-      require(token >= 0 && token < model_.config().vocabulary, "generate: token ", token, " is outside the vocabulary of ", model_.config().vocabulary);
-    require(options.temperature >= 0 && std::isfinite(options.temperature), "generate: a temperature of ", options.temperature);
+      require(token >= 0 && token < model_.config().vocabulary, "generate: token ", token,
+              " is outside the vocabulary of ", model_.config().vocabulary);
+    require(options.temperature >= 0 && std::isfinite(options.temperature), "generate: a temperature of ",
+            options.temperature);
     context.mode = Mode::evaluation;
     context.first_sample = 0;
     std::vector<std::int32_t> text = std::move(prompt);
@@ -56,7 +63,8 @@ class Generator {
   using Stage = GptStage<T, Space>;
   using HostVector = Kokkos::View<double*, Kokkos::HostSpace>;
 
-  std::int32_t next(Context<Space>& context, const std::vector<std::int32_t>& text, const GenerateOptions& options, std::int64_t n) {
+  std::int32_t next(Context<Space>& context, const std::vector<std::int32_t>& text, const GenerateOptions& options,
+                    std::int64_t n) {
     // Positions behind the text hold anything: attention looks back only.
     const std::size_t seen = std::min(text.size(), static_cast<std::size_t>(model_.context()));
     const auto host = Kokkos::create_mirror_view(window_);
@@ -79,7 +87,8 @@ class Generator {
       const TokenBatch<Space> batch{window_, no_targets(), 0};
       stage.forward(context, batch, input_, output_, saved);
       if (s + 1 < table_.stages()) {
-        if (table_.rank_of(s + 1) != pipeline.rank()) send(context.execution, pipeline, output_, {.to = table_.rank_of(s + 1), .tag = s}).wait();
+        if (table_.rank_of(s + 1) != pipeline.rank())
+          send(context.execution, pipeline, output_, {.to = table_.rank_of(s + 1), .tag = s}).wait();
       } else {
         choice(0) = choose(context, stage.logits(saved, model_.context()), seen - 1, options, n);
       }
@@ -88,18 +97,22 @@ class Generator {
     return static_cast<std::int32_t>(choice(0));
   }
 
-  /// The token whose logit + temperature · Gumbel noise is largest: a draw from softmax(logits / temperature) (Gumbel 1954).
-  double choose(Context<Space>& context, const Matrix<T, Space>& logits, std::size_t row, const GenerateOptions& options, std::int64_t n) const {
+  /// The token whose logit + temperature · Gumbel noise is largest: a draw from softmax(logits / temperature) (Gumbel
+  /// 1954).
+  double choose(Context<Space>& context, const Matrix<T, Space>& logits, std::size_t row,
+                const GenerateOptions& options, std::int64_t n) const {
     const Communicator& tensor = mesh_.template communicator<axis::Tensor>();
     const Range slice = partition(model_.config().vocabulary, tensor.size(), tensor.rank());
     const auto device = Kokkos::subview(logits, row, Kokkos::ALL);
     const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), device);
     const Random random(options.seed, stream_of("generate"), static_cast<std::uint32_t>(n));
-    HostVector mine("kerkis::generate::mine", 2), all("kerkis::generate::all", 2 * static_cast<std::size_t>(tensor.size()));
+    HostVector mine("kerkis::generate::mine", 2),
+        all("kerkis::generate::all", 2 * static_cast<std::size_t>(tensor.size()));
     mine(0) = -std::numeric_limits<double>::infinity();
     for (std::int64_t token = slice.begin; token < slice.end; ++token) {
       const double noise = -std::log(-std::log((random.bits(static_cast<std::uint64_t>(token)) + 0.5) * 0x1p-32));
-      const double score = static_cast<double>(host(static_cast<std::size_t>(token - slice.begin))) + options.temperature * noise;
+      const double score =
+          static_cast<double>(host(static_cast<std::size_t>(token - slice.begin))) + options.temperature * noise;
       if (score > mine(0)) mine(0) = score, mine(1) = static_cast<double>(token);
     }
     all_gather(context.execution, tensor, mine, all).wait();
@@ -112,7 +125,8 @@ class Generator {
   /// Targets that score nothing.
   typename TokenBatch<Space>::Tokens no_targets() {
     if (targets_.extent(0) == 0) {
-      targets_ = Kokkos::View<std::int32_t*, typename Space::memory_space>("kerkis::generate::targets", window_.extent(0));
+      targets_ =
+          Kokkos::View<std::int32_t*, typename Space::memory_space>("kerkis::generate::targets", window_.extent(0));
       Kokkos::deep_copy(targets_, -1);
     }
     return targets_;

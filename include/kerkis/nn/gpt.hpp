@@ -15,8 +15,9 @@
 
 namespace kerkis::nn {
 
-/// A GPT as it lies on this rank under `Plan`: blocks are spread evenly over the stages, each block's matrices over the tensor axis. The
-/// template is thin: stages and layers know only T and Space. Stays where it is built, since parameters are referred to.
+/// A GPT as it lies on this rank under `Plan`: blocks are spread evenly over the stages, each block's matrices over the
+/// tensor axis. The template is thin: stages and layers know only T and Space. Stays where it is built, since
+/// parameters are referred to.
 template <class T, class Plan, class Space = Kokkos::DefaultExecutionSpace>
 class Gpt {
   using PipelinePolicy = typename plan_traits<Plan>::template on<axis::Pipeline>;
@@ -27,7 +28,8 @@ class Gpt {
   using Stage = GptStage<T, Space>;
 
   /// The schedule whose order the stages follow; with one stage any is the same.
-  using Schedule = typename std::conditional_t<std::is_void_v<PipelinePolicy>, std::type_identity<Pipeline<1>>, std::type_identity<PipelinePolicy>>::type::schedule;
+  using Schedule = typename std::conditional_t<std::is_void_v<PipelinePolicy>, std::type_identity<Pipeline<1>>,
+                                               std::type_identity<PipelinePolicy>>::type::schedule;
 
   /// Collective over the mesh if weights are tied across stages. Throws InputError if the configuration makes no sense.
   template <class Place>
@@ -39,8 +41,9 @@ class Gpt {
     typename Stage::Table tokens;
     for (int chunk = 0; chunk < table.chunks(); ++chunk) {
       const int stage = table.stage(rank, chunk);
-      chunks_.push_back(std::make_unique<Stage>(config, partition(config.layers, stages, stage), stage == 0, stage == stages - 1,
-                                                mesh.template communicator<axis::Tensor>(), tokens));
+      chunks_.push_back(std::make_unique<Stage>(config, partition(config.layers, stages, stage), stage == 0,
+                                                stage == stages - 1, mesh.template communicator<axis::Tensor>(),
+                                                tokens));
       if (stage == 0) tokens = chunks_.back()->table();
     }
     const int first = table.rank_of(0), last = table.rank_of(stages - 1);
@@ -68,7 +71,8 @@ class Gpt {
     for (auto& chunk : chunks_) chunk->for_each_parameter(f);
   }
 
-  /// A parameter that the ranks of `sharers` hold too, on other stages: equal values, and a gradient that is the sum of theirs.
+  /// A parameter that the ranks of `sharers` hold too, on other stages: equal values, and a gradient that is the sum of
+  /// theirs.
   struct Shared {
     Communicator sharers;
     Parameter<T, Space>* parameter;

@@ -12,10 +12,10 @@ struct GptConfig {
   std::int64_t layers = 4;
   std::int64_t heads = 4;
   std::int64_t width = 128;
-  std::int64_t context = 64;      ///< tokens of a sequence
+  std::int64_t context = 64;  ///< tokens of a sequence
   std::int64_t vocabulary = 256;
   double dropout = 0;
-  bool tied = true;               ///< output weights are the embedding's
+  bool tied = true;  ///< output weights are the embedding's
 
   /// Throws InputError with the numbers.
   void check() const {

@@ -22,7 +22,8 @@
 
 namespace kerkis::nn {
 
-/// One pipeline stage of a GPT: some of its blocks, with the embedding if it is the first and the head and the loss if it is the last.
+/// One pipeline stage of a GPT: some of its blocks, with the embedding if it is the first and the head and the loss if
+/// it is the last.
 template <class T, class Space = Kokkos::DefaultExecutionSpace>
 class GptStage {
  public:
@@ -43,25 +44,35 @@ class GptStage {
   };
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
-  /// `layers`: the blocks held here, by global number. `table`: the token table to tie the head to, if another stage of this rank has it;
-  /// without it a last stage with tied weights that is not the first holds a copy, which the model keeps equal.
+  /// `layers`: the blocks held here, by global number. `table`: the token table to tie the head to, if another stage of
+  /// this rank has it; without it a last stage with tied weights that is not the first holds a copy, which the model
+  /// keeps equal.
   GptStage(const GptConfig& config, Range layers, bool first, bool last, const Communicator& tensor, Table table)
       : config_(config), loss_(config.vocabulary, tensor) {
     if (first) {
-      embedding_.emplace("embedding", EmbeddingOptions{.vocabulary = config.vocabulary, .width = config.width, .context_length = config.context}, tensor);
+      embedding_.emplace(
+          "embedding",
+          EmbeddingOptions{.vocabulary = config.vocabulary, .width = config.width, .context_length = config.context},
+          tensor);
       table = embedding_->table();
       if (config.dropout > 0)
-        dropout_.emplace("embedding.dropout", DropoutOptions{.rate = config.dropout, .columns = config.width, .rows_per_sample = config.context});
+        dropout_.emplace(
+            "embedding.dropout",
+            DropoutOptions{.rate = config.dropout, .columns = config.width, .rows_per_sample = config.context});
     }
     for (std::int64_t layer = layers.begin; layer < layers.end; ++layer)
       blocks_.push_back(std::make_unique<Block>(message("blocks.", layer),
-                                                BlockOptions{.width = config.width, .heads = config.heads, .context_length = config.context,
-                                                             .layers = config.layers, .dropout = config.dropout},
+                                                BlockOptions{.width = config.width,
+                                                             .heads = config.heads,
+                                                             .context_length = config.context,
+                                                             .layers = config.layers,
+                                                             .dropout = config.dropout},
                                                 tensor));
     if (last) {
       const HeadOptions options{.width = config.width, .vocabulary = config.vocabulary};
       if (config.tied && !table) {
-        copy_ = std::make_shared<Parameter<T, Space>>(Embedding<T, Space>::make_table("embedding.tokens", config.vocabulary, config.width, tensor));
+        copy_ = std::make_shared<Parameter<T, Space>>(
+            Embedding<T, Space>::make_table("embedding.tokens", config.vocabulary, config.width, tensor));
         copy_->counted = false;
         table = copy_;
       }
@@ -89,7 +100,8 @@ class GptStage {
   Saved make_saved(std::int64_t rows) const {
     Saved saved;
     SavedWeight& kept = saved.weight;
-    for (std::size_t i = 0; i + (head_ ? 0 : 1) < outputs(); ++i) kept.hidden.push_back(make_matrix<T, Space>("kerkis::gpt::hidden", rows, columns()));
+    for (std::size_t i = 0; i + (head_ ? 0 : 1) < outputs(); ++i)
+      kept.hidden.push_back(make_matrix<T, Space>("kerkis::gpt::hidden", rows, columns()));
     if (embedding_) kept.embedding_gradient = make_matrix<T, Space>("kerkis::gpt::embedding_gradient", rows, columns());
     for (const auto& block : blocks_) kept.blocks.push_back(block->make_saved(rows));
     if (dropout_) kept.dropout.emplace(dropout_->make_saved(rows));
@@ -97,13 +109,16 @@ class GptStage {
     return saved;
   }
 
-  LossSum forward(Context<Space>& context, const Microbatch& microbatch, const View& input, const View& output, Saved& saved) {
+  LossSum forward(Context<Space>& context, const Microbatch& microbatch, const View& input, const View& output,
+                  Saved& saved) {
     const std::int64_t rows = microbatch.rows();
     SavedWeight& kept = saved.weight;
     if (embedding_) microbatch.check_tokens(context.execution, config_.vocabulary);
     if (head_) microbatch.check_targets(context.execution, config_.vocabulary);
     std::size_t written = 0;
-    const auto next = [&] { return ++written == outputs() && !head_ ? output : first_rows(kept.hidden[written - 1], rows); };
+    const auto next = [&] {
+      return ++written == outputs() && !head_ ? output : first_rows(kept.hidden[written - 1], rows);
+    };
     View current = input;
     if (embedding_) {
       current = next();
@@ -121,21 +136,25 @@ class GptStage {
       context.poll();
     }
     if (!head_) {
-      if (current.data() != output.data()) Kokkos::deep_copy(context.execution, output, current);  // a stage without layers
+      if (current.data() != output.data())
+        Kokkos::deep_copy(context.execution, output, current);  // a stage without layers
       return {};
     }
     const View logits = head_->logits(*kept.head, rows);
     head_->forward(context, current, logits, *kept.head);
-    return context.mode == Mode::training ? loss_.forward_backward(context, logits, microbatch.targets) : loss_.forward(context, logits, microbatch.targets);
+    return context.mode == Mode::training ? loss_.forward_backward(context, logits, microbatch.targets)
+                                          : loss_.forward(context, logits, microbatch.targets);
   }
 
   template <class Ready>
-  void backward(Context<Space>& context, const Microbatch& microbatch, const View& output_gradient, const View& input_gradient, Saved& saved, Ready&& ready) {
+  void backward(Context<Space>& context, const Microbatch& microbatch, const View& output_gradient,
+                const View& input_gradient, Saved& saved, Ready&& ready) {
     walk(context, microbatch, output_gradient, input_gradient, saved, true, ready);
     if (embedding_) finish_embedding(context, microbatch, saved, ready);
   }
 
-  void backward_input(Context<Space>& context, const Microbatch& microbatch, const View& output_gradient, const View& input_gradient, Saved& saved) {
+  void backward_input(Context<Space>& context, const Microbatch& microbatch, const View& output_gradient,
+                      const View& input_gradient, Saved& saved) {
     walk(context, microbatch, output_gradient, input_gradient, saved, false, [](const auto&) {});
   }
 
@@ -159,8 +178,8 @@ class GptStage {
 
   /// The backward pass from the stage's output to its input, with each layer's weights at once if `weights`.
   template <class Ready>
-  void walk(Context<Space>& context, const Microbatch& microbatch, const View& output_gradient, const View& input_gradient, Saved& saved, bool weights,
-            Ready&& ready) {
+  void walk(Context<Space>& context, const Microbatch& microbatch, const View& output_gradient,
+            const View& input_gradient, Saved& saved, bool weights, Ready&& ready) {
     const std::int64_t rows = microbatch.rows();
     SavedWeight& kept = saved.weight;
     auto scope = context.workspace.scope();

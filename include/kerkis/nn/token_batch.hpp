@@ -27,40 +27,48 @@ struct SmallestToken {
 };
 }  // namespace detail
 
-/// Whole sequences of tokens with their targets: what a language model takes as one microbatch, or as a replica's share of a step.
+/// Whole sequences of tokens with their targets: what a language model takes as one microbatch, or as a replica's share
+/// of a step.
 template <class ExecutionSpace = Kokkos::DefaultExecutionSpace>
 struct TokenBatch {
   using Tokens = Kokkos::View<const std::int32_t*, typename ExecutionSpace::memory_space>;
 
-  Tokens tokens;                 ///< [sequence][position]
-  Tokens targets;                ///< the same extent; negative: not scored
+  Tokens tokens;                  ///< [sequence][position]
+  Tokens targets;                 ///< the same extent; negative: not scored
   std::int64_t first_sample = 0;  ///< global index, within the step, of the first sequence
 
   /// Throws InputError if a token is no word of the vocabulary. Fences.
   void check_tokens(const ExecutionSpace& execution, std::int64_t vocabulary) const {
     std::int32_t smallest = 0;
-    Kokkos::parallel_reduce("kerkis::tokens", Policy(execution, 0, rows()), detail::SmallestToken<Tokens>{tokens}, Kokkos::Min<std::int32_t>(smallest));
+    Kokkos::parallel_reduce("kerkis::tokens", Policy(execution, 0, rows()), detail::SmallestToken<Tokens>{tokens},
+                            Kokkos::Min<std::int32_t>(smallest));
     require(rows() == 0 || smallest >= 0, "a token is ", smallest, ", below 0");
     check_largest(execution, "token", tokens, vocabulary);
   }
   /// The same for targets, of which negative ones are legal.
-  void check_targets(const ExecutionSpace& execution, std::int64_t vocabulary) const { check_largest(execution, "target", targets, vocabulary); }
+  void check_targets(const ExecutionSpace& execution, std::int64_t vocabulary) const {
+    check_largest(execution, "target", targets, vocabulary);
+  }
 
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.extent(0)); }
 
   /// The sequences [begin, end) of this batch, as unmanaged views of it.
   TokenBatch slice(std::int64_t begin, std::int64_t end, std::int64_t context_length) const {
     const auto count = static_cast<std::size_t>((end - begin) * context_length);
-    return {Tokens(tokens.data() + begin * context_length, count), Tokens(targets.data() + begin * context_length, count), first_sample + begin};
+    return {Tokens(tokens.data() + begin * context_length, count),
+            Tokens(targets.data() + begin * context_length, count), first_sample + begin};
   }
 
  private:
   using Policy = Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>;
-  static void check_largest(const ExecutionSpace& execution, const char* what, const Tokens& words, std::int64_t vocabulary) {
+  static void check_largest(const ExecutionSpace& execution, const char* what, const Tokens& words,
+                            std::int64_t vocabulary) {
     std::int32_t largest = -1;
     const auto count = static_cast<std::int64_t>(words.extent(0));
-    Kokkos::parallel_reduce("kerkis::tokens", Policy(execution, 0, count), detail::LargestToken<Tokens>{words}, Kokkos::Max<std::int32_t>(largest));
-    require(count == 0 || largest < vocabulary, "a ", what, " is ", largest, ", outside the vocabulary of ", vocabulary);
+    Kokkos::parallel_reduce("kerkis::tokens", Policy(execution, 0, count), detail::LargestToken<Tokens>{words},
+                            Kokkos::Max<std::int32_t>(largest));
+    require(count == 0 || largest < vocabulary, "a ", what, " is ", largest, ", outside the vocabulary of ",
+            vocabulary);
   }
 };
 

@@ -37,7 +37,8 @@ struct AdamWKernel {
 };
 }  // namespace detail
 
-/// AdamW: Loshchilov and Hutter 2019, arXiv:1711.05101, with bias-corrected moments: decay is decoupled and applies to matrices only.
+/// AdamW: Loshchilov and Hutter 2019, arXiv:1711.05101, with bias-corrected moments: decay is decoupled and applies to
+/// matrices only.
 struct AdamW {
   double learning_rate = 1e-3;
   double beta1 = 0.9;
@@ -50,19 +51,22 @@ struct AdamW {
   class State {
    public:
     explicit State(const ParameterStore<T, ExecutionSpace>& store)
-        : first_("kerkis::adamw::first", store.values().extent(0)), second_("kerkis::adamw::second", store.values().extent(0)) {}
+        : first_("kerkis::adamw::first", store.values().extent(0)),
+          second_("kerkis::adamw::second", store.values().extent(0)) {}
 
-    /// Updates the values with gradient_scale · gradient, then sets the gradients to zero. All on `execution`, without a fence.
-    void step(const ExecutionSpace& execution, const AdamW& settings, const ParameterStore<T, ExecutionSpace>& store, const FinishedGradients&,
-              double gradient_scale, double step_rate) {
+    /// Updates the values with gradient_scale · gradient, then sets the gradients to zero. All on `execution`, without
+    /// a fence.
+    void step(const ExecutionSpace& execution, const AdamW& settings, const ParameterStore<T, ExecutionSpace>& store,
+              const FinishedGradients&, double gradient_scale, double step_rate) {
       ++steps_;
       const double correction1 = 1 - std::pow(settings.beta1, steps_);
       const double correction2 = 1 - std::pow(settings.beta2, steps_);
       Kokkos::parallel_for("kerkis::adamw", Kokkos::RangePolicy<ExecutionSpace>(execution, 0, store.pieces().extent(0)),
-                           detail::AdamWKernel<T, ExecutionSpace>{store.pieces(), store.values().data(), store.gradients().data(), first_.data(),
-                                                          second_.data(), T(gradient_scale), T(settings.beta1), T(settings.beta2), T(settings.epsilon),
-                                                          T(step_rate / correction1), T(1 / std::sqrt(correction2)),
-                                                          T(1 - step_rate * settings.weight_decay)});
+                           detail::AdamWKernel<T, ExecutionSpace>{
+                               store.pieces(), store.values().data(), store.gradients().data(), first_.data(),
+                               second_.data(), T(gradient_scale), T(settings.beta1), T(settings.beta2),
+                               T(settings.epsilon), T(step_rate / correction1), T(1 / std::sqrt(correction2)),
+                               T(1 - step_rate * settings.weight_decay)});
     }
 
    private:

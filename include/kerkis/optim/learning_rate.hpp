@@ -7,8 +7,8 @@
 
 namespace kerkis::optim {
 
-/// A factor on the learning rate for each step: linear warm-up, then half a cosine down to `floor`, which it would reach one step
-/// after the last (Loshchilov and Hutter 2017, arXiv:1608.03983, without restarts).
+/// A factor on the learning rate for each step: linear warm-up, then half a cosine down to `floor`, which it would
+/// reach one step after the last (Loshchilov and Hutter 2017, arXiv:1608.03983, without restarts).
 struct WarmupCosine {
   std::int64_t warmup = 0;  ///< steps
   std::int64_t steps = 1;   ///< of the whole run

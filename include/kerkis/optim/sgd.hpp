@@ -38,8 +38,8 @@ struct SgdKernel {
 };
 }  // namespace detail
 
-/// Stochastic gradient descent with momentum (Polyak 1964; the velocity is momentum · velocity + gradient), and weight decay as an
-/// L2 penalty on matrices.
+/// Stochastic gradient descent with momentum (Polyak 1964; the velocity is momentum · velocity + gradient), and weight
+/// decay as an L2 penalty on matrices.
 struct Sgd {
   double learning_rate = 1e-2;
   double momentum = 0;
@@ -51,14 +51,17 @@ struct Sgd {
    public:
     explicit State(const ParameterStore<T, ExecutionSpace>& store) : size_(store.values().extent(0)) {}
 
-    /// Updates the values with gradient_scale · gradient, then sets the gradients to zero. All on `execution`, without a fence.
-    void step(const ExecutionSpace& execution, const Sgd& settings, const ParameterStore<T, ExecutionSpace>& store, const FinishedGradients&,
-              double gradient_scale, double step_rate) {
-      if (settings.momentum != 0 && velocity_.extent(0) != size_) velocity_ = Vector<T, ExecutionSpace>("kerkis::sgd::velocity", size_);
-      Kokkos::parallel_for("kerkis::sgd", Kokkos::RangePolicy<ExecutionSpace>(execution, 0, store.pieces().extent(0)),
-                           detail::SgdKernel<T, ExecutionSpace>{store.pieces(), store.values().data(), store.gradients().data(),
-                                                        settings.momentum != 0 ? velocity_.data() : nullptr, T(gradient_scale), T(settings.momentum),
-                                                        T(step_rate), T(settings.weight_decay)});
+    /// Updates the values with gradient_scale · gradient, then sets the gradients to zero. All on `execution`, without
+    /// a fence.
+    void step(const ExecutionSpace& execution, const Sgd& settings, const ParameterStore<T, ExecutionSpace>& store,
+              const FinishedGradients&, double gradient_scale, double step_rate) {
+      if (settings.momentum != 0 && velocity_.extent(0) != size_)
+        velocity_ = Vector<T, ExecutionSpace>("kerkis::sgd::velocity", size_);
+      Kokkos::parallel_for(
+          "kerkis::sgd", Kokkos::RangePolicy<ExecutionSpace>(execution, 0, store.pieces().extent(0)),
+          detail::SgdKernel<T, ExecutionSpace>{store.pieces(), store.values().data(), store.gradients().data(),
+                                               settings.momentum != 0 ? velocity_.data() : nullptr, T(gradient_scale),
+                                               T(settings.momentum), T(step_rate), T(settings.weight_decay)});
     }
 
    private:

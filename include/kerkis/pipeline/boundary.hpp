@@ -17,7 +17,8 @@ struct Boundary {
   Request receive_input, receive_gradient, send_output, send_gradient;
 };
 
-/// A fixed number of things that microbatches borrow, the longest free first: a buffer whose message is still under way rests longest.
+/// A fixed number of things that microbatches borrow, the longest free first: a buffer whose message is still under way
+/// rests longest.
 template <class Thing>
 class Pool {
  public:
@@ -26,9 +27,12 @@ class Pool {
     for (std::size_t i = 0; i < count; ++i) things_.push_back(make()), free_.push_back(i);
   }
 
-  bool has(int microbatch) const { return microbatch < static_cast<int>(of_.size()) && of_[static_cast<std::size_t>(microbatch)] != none; }
+  bool has(int microbatch) const {
+    return microbatch < static_cast<int>(of_.size()) && of_[static_cast<std::size_t>(microbatch)] != none;
+  }
 
-  /// The thing of `microbatch`; a free one becomes its own at the first call. There are as many as the schedule's table needs.
+  /// The thing of `microbatch`; a free one becomes its own at the first call. There are as many as the schedule's table
+  /// needs.
   Thing& of(int microbatch) {
     if (microbatch >= static_cast<int>(of_.size())) of_.resize(static_cast<std::size_t>(microbatch) + 1, none);
     std::size_t& index = of_[static_cast<std::size_t>(microbatch)];

@@ -17,8 +17,9 @@
 
 namespace kerkis {
 
-/// Runs the stages of this rank under any schedule: takes the actions of a proven table in their order, posts receives as early as the
-/// proof says, and lets sends complete while it computes. Nothing here knows a schedule. One rank is the same without messages.
+/// Runs the stages of this rank under any schedule: takes the actions of a proven table in their order, posts receives
+/// as early as the proof says, and lets sends complete while it computes. Nothing here knows a schedule. One rank is
+/// the same without messages.
 template <PipelineStage Stage>
 class PipelineExecutor {
  public:
@@ -26,17 +27,20 @@ class PipelineExecutor {
   using ExecutionSpace = typename Stage::ExecutionSpace;
   using Microbatch = typename Stage::Microbatch;
 
-  /// `stages`: those of this rank, by chunk; they must outlive the executor. `rows`: the most of one microbatch. Allocates all that
-  /// training needs. Throws InputError if the verifier rejects `table`.
+  /// `stages`: those of this rank, by chunk; they must outlive the executor. `rows`: the most of one microbatch.
+  /// Allocates all that training needs. Throws InputError if the verifier rejects `table`.
   PipelineExecutor(Communicator pipeline, const schedule::Table& table, std::vector<Stage*> stages, std::int64_t rows)
-      : pipeline_(std::move(pipeline)), table_(table), stages_(std::move(stages)), rows_(rows), training_(detail::training_program(table, pipeline_.rank())) {
+      : pipeline_(std::move(pipeline)), table_(table), stages_(std::move(stages)), rows_(rows),
+        training_(detail::training_program(table, pipeline_.rank())) {
     for (int chunk = 0; chunk < table_.chunks(); ++chunk) {
       const auto c = static_cast<std::size_t>(chunk);
       const int live = std::max(1, training_.live[c]);
       // A buffer is lent again only after as many others as sends may be under way in the proof.
       const int buffers = live + 2 * training_.depth.receives + training_.depth.sends + 1;
       saved_.emplace_back(live, training_.microbatches, [&] { return stages_[c]->make_saved(rows_); });
-      boundaries_.emplace_back(buffers, training_.microbatches, [&] { return make_boundary(table_.stage(pipeline_.rank(), chunk), stages_[c]->columns()); });
+      boundaries_.emplace_back(buffers, training_.microbatches, [&] {
+        return make_boundary(table_.stage(pipeline_.rank(), chunk), stages_[c]->columns());
+      });
     }
   }
 
@@ -49,19 +53,21 @@ class PipelineExecutor {
     comm::leak(std::move(boundaries_));
   }
 
-  /// Forward and backward of all microbatches: adds to the gradients of the stages' parameters, and returns the loss of the last stage
-  /// ({0, 0} on ranks that do not have it). `ready(chunk, parameter)` is called when the gradients of `parameter` and of all that the chunk
-  /// declares after it are complete. There must be as many microbatches as the table has.
+  /// Forward and backward of all microbatches: adds to the gradients of the stages' parameters, and returns the loss of
+  /// the last stage
+  /// ({0, 0} on ranks that do not have it). `ready(chunk, parameter)` is called when the gradients of `parameter` and
+  /// of all that the chunk declares after it are complete. There must be as many microbatches as the table has.
   template <class Ready>
   LossSum train(const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches, Ready&& ready) {
-    require(static_cast<int>(microbatches.size()) == training_.microbatches, "pipeline: ", microbatches.size(), " microbatches for a schedule of ",
-            training_.microbatches);
+    require(static_cast<int>(microbatches.size()) == training_.microbatches, "pipeline: ", microbatches.size(),
+            " microbatches for a schedule of ", training_.microbatches);
     return run(training_, context, microbatches, ready);
   }
 
   /// The forward pass of any number of microbatches.
   LossSum evaluate(const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches) {
-    const detail::Program program = detail::evaluation_program(table_, pipeline_.rank(), static_cast<int>(microbatches.size()));
+    const detail::Program program =
+        detail::evaluation_program(table_, pipeline_.rank(), static_cast<int>(microbatches.size()));
     return run(program, context, microbatches, [](int, const auto&) {});
   }
 
@@ -73,12 +79,14 @@ class PipelineExecutor {
 
   /// What a stage throws is announced here, before the pending hand-offs are abandoned.
   template <class Ready>
-  LossSum run(const detail::Program& program, const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches, Ready&& ready) {
+  LossSum run(const detail::Program& program, const Context<ExecutionSpace>& context,
+              std::span<const Microbatch> microbatches, Ready&& ready) {
     return pipeline_.guard([&] { return work(program, context, microbatches, ready); });
   }
 
   template <class Ready>
-  LossSum work(const detail::Program& program, Context<ExecutionSpace> context, std::span<const Microbatch> microbatches, Ready&& ready) {
+  LossSum work(const detail::Program& program, Context<ExecutionSpace> context,
+               std::span<const Microbatch> microbatches, Ready&& ready) {
     for (std::size_t c = 0; c < stages_.size(); ++c) saved_[c].reset(), boundaries_[c].reset();
     posted_.assign(program.channels.size(), 0);
     for (std::size_t c = 0; c < program.channels.size(); ++c)
@@ -104,12 +112,21 @@ class PipelineExecutor {
       };
       const std::int64_t rows = microbatch.rows();
       const View input = first_rows(boundary.input, rows), output = first_rows(boundary.output, rows);
-      const View output_gradient = first_rows(boundary.output_gradient, rows), input_gradient = first_rows(boundary.input_gradient, rows);
+      const View output_gradient = first_rows(boundary.output_gradient, rows),
+                 input_gradient = first_rows(boundary.input_gradient, rows);
       switch (step.action.kind) {
-        case schedule::ActionKind::forward: loss += stage.forward(context, microbatch, input, output, saved); break;
-        case schedule::ActionKind::backward: stage.backward(context, microbatch, output_gradient, input_gradient, saved, tell); break;
-        case schedule::ActionKind::backward_input: stage.backward_input(context, microbatch, output_gradient, input_gradient, saved); break;
-        case schedule::ActionKind::backward_weight: stage.backward_weight(context, microbatch, saved, tell); break;
+      case schedule::ActionKind::forward:
+        loss += stage.forward(context, microbatch, input, output, saved);
+        break;
+      case schedule::ActionKind::backward:
+        stage.backward(context, microbatch, output_gradient, input_gradient, saved, tell);
+        break;
+      case schedule::ActionKind::backward_input:
+        stage.backward_input(context, microbatch, output_gradient, input_gradient, saved);
+        break;
+      case schedule::ActionKind::backward_weight:
+        stage.backward_weight(context, microbatch, saved, tell);
+        break;
       }
       hand_over(step, context, boundary, rows, program.microbatches);
       context.poll();
@@ -132,7 +149,8 @@ class PipelineExecutor {
   }
 
   /// Posts the next receive of a channel, if there is one.
-  void post_receive(const detail::Program& program, std::size_t c, const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches) {
+  void post_receive(const detail::Program& program, std::size_t c, const Context<ExecutionSpace>& context,
+                    std::span<const Microbatch> microbatches) {
     const auto& channel = program.channels[c];
     if (posted_[c] == channel.messages.size()) return;
     const auto& [message, chunk] = channel.messages[posted_[c]++];
@@ -145,14 +163,16 @@ class PipelineExecutor {
   }
 
   /// Sends what a computation has made, or copies it to the next stage if that is on this rank too.
-  void hand_over(const detail::Program::Step& step, const Context<ExecutionSpace>& context, Boundary& boundary, std::int64_t rows, int microbatches) {
+  void hand_over(const detail::Program::Step& step, const Context<ExecutionSpace>& context, Boundary& boundary,
+                 std::int64_t rows, int microbatches) {
     const bool forward = step.action.kind == schedule::ActionKind::forward;
     if (step.action.kind == schedule::ActionKind::backward_weight) return;
     const View made = first_rows(forward ? boundary.output : boundary.input_gradient, rows);
     const int neighbour = table_.stage(pipeline_.rank(), step.action.chunk) + (forward ? 1 : -1);
     if (step.output) {
       (forward ? boundary.send_output : boundary.send_gradient) =
-          send(context.execution, pipeline_, made, {.to = table_.rank_of(neighbour), .tag = tag(*step.output, microbatches)});
+          send(context.execution, pipeline_, made,
+               {.to = table_.rank_of(neighbour), .tag = tag(*step.output, microbatches)});
     } else if (neighbour >= 0 && neighbour < table_.stages()) {
       Boundary& next = this->boundary(static_cast<std::size_t>(table_.chunk_of(neighbour)), step.action.microbatch);
       Kokkos::deep_copy(context.execution, first_rows(forward ? next.input : next.output_gradient, rows), made);
@@ -161,18 +181,21 @@ class PipelineExecutor {
 
   /// Every message carries its boundary, direction and microbatch, so that it can't be taken for another.
   static int tag(const schedule::Message& message, int microbatches) {
-    return (message.boundary * 2 + (message.direction == schedule::Direction::forward ? 0 : 1)) * microbatches + message.microbatch;
+    return (message.boundary * 2 + (message.direction == schedule::Direction::forward ? 0 : 1)) * microbatches +
+           message.microbatch;
   }
 
   Boundary make_boundary(int stage, std::int64_t columns) const {
     Boundary boundary;
     if (stage > 0) {
       boundary.input = make_matrix<Element, ExecutionSpace>("kerkis::pipeline::input", rows_, columns);
-      boundary.input_gradient = make_matrix<Element, ExecutionSpace>("kerkis::pipeline::input_gradient", rows_, columns);
+      boundary.input_gradient =
+          make_matrix<Element, ExecutionSpace>("kerkis::pipeline::input_gradient", rows_, columns);
     }
     if (stage + 1 < table_.stages()) {
       boundary.output = make_matrix<Element, ExecutionSpace>("kerkis::pipeline::output", rows_, columns);
-      boundary.output_gradient = make_matrix<Element, ExecutionSpace>("kerkis::pipeline::output_gradient", rows_, columns);
+      boundary.output_gradient =
+          make_matrix<Element, ExecutionSpace>("kerkis::pipeline::output_gradient", rows_, columns);
     }
     return boundary;
   }

@@ -38,8 +38,10 @@ struct Program {
   schedule::Depth depth;
   int microbatches = 0;
 
-  /// Training: a table that the verifier has passed at `depth`. `forward_only`: each microbatch is released by its forward.
-  Program(const schedule::Table& table, int rank, schedule::Depth proven, bool forward_only) : depth(proven), microbatches(table.microbatches()) {
+  /// Training: a table that the verifier has passed at `depth`. `forward_only`: each microbatch is released by its
+  /// forward.
+  Program(const schedule::Table& table, int rank, schedule::Depth proven, bool forward_only)
+      : depth(proven), microbatches(table.microbatches()) {
     depth.receives = std::max(1, depth.receives);
     const auto chunks = static_cast<std::size_t>(table.chunks());
     std::vector<Step*> last(chunks, nullptr);
@@ -59,7 +61,8 @@ struct Program {
     }
     for (Step* step : last)
       if (step != nullptr) step->last_weight = true;
-    for (int chunk = 0; chunk < table.chunks(); ++chunk) live.push_back(forward_only ? 1 : schedule::peak_live(table, rank, chunk).until_weight);
+    for (int chunk = 0; chunk < table.chunks(); ++chunk)
+      live.push_back(forward_only ? 1 : schedule::peak_live(table, rank, chunk).until_weight);
   }
 
  private:
@@ -79,8 +82,9 @@ inline Program training_program(const schedule::Table& table, int rank) {
   return Program(table, rank, report.depth, false);
 }
 
-/// The program of `rank` for forward passes only, over the same placement of stages: chunk by chunk, in groups of as many microbatches as
-/// there are ranks. Every hand-off waits for earlier ones only, so it cannot deadlock while sends are buffered.
+/// The program of `rank` for forward passes only, over the same placement of stages: chunk by chunk, in groups of as
+/// many microbatches as there are ranks. Every hand-off waits for earlier ones only, so it cannot deadlock while sends
+/// are buffered.
 inline Program evaluation_program(const schedule::Table& training, int rank, int microbatches) {
   const schedule::PipelineShape shape{training.ranks(), microbatches, training.chunks()};
   std::vector<schedule::ActionList> lists(static_cast<std::size_t>(shape.ranks));
@@ -89,9 +93,11 @@ inline Program evaluation_program(const schedule::Table& training, int rank, int
     for (int chunk = 0; chunk < shape.chunks; ++chunk) stages.push_back(training.stage(r, chunk));
     for (int first = 0; first < microbatches; first += shape.ranks)
       for (int chunk = 0; chunk < shape.chunks; ++chunk)
-        for (int m = first; m < std::min(first + shape.ranks, microbatches); ++m) lists[static_cast<std::size_t>(r)].forward(m, chunk);
+        for (int m = first; m < std::min(first + shape.ranks, microbatches); ++m)
+          lists[static_cast<std::size_t>(r)].forward(m, chunk);
   }
-  return Program(schedule::Table(shape, std::move(lists), std::move(stages)), rank, {1, microbatches * shape.chunks}, true);
+  return Program(schedule::Table(shape, std::move(lists), std::move(stages)), rank, {1, microbatches * shape.chunks},
+                 true);
 }
 
 }  // namespace kerkis::detail

@@ -6,8 +6,8 @@
 
 namespace kerkis {
 
-/// The axes along which work is spread. The set is open: a policy brings its own axis type, with a name and a distance. Ranks that
-/// are neighbours on the axis of least distance are neighbours in the communicator.
+/// The axes along which work is spread. The set is open: a policy brings its own axis type, with a name and a distance.
+/// Ranks that are neighbours on the axis of least distance are neighbours in the communicator.
 namespace axis {
 struct Tensor {
   static constexpr std::string_view name = "tensor";

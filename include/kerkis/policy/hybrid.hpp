@@ -32,18 +32,19 @@ struct policy_on {
 };
 template <class Axis, class P, class... Rest>
 struct policy_on<Axis, P, Rest...> {
-  using type = typename std::conditional_t<std::is_same_v<typename P::axis, Axis>, std::type_identity<P>, policy_on<Axis, Rest...>>::type;
+  using type = typename std::conditional_t<std::is_same_v<typename P::axis, Axis>, std::type_identity<P>,
+                                           policy_on<Axis, Rest...>>::type;
 };
 
 /// How many of `Policies` lie on `Axis`. What is no policy lies on none.
 template <class Axis, class... Policies>
 constexpr int on_axis() {
   return (0 + ... + [] {
-            if constexpr (Policy<Policies>)
-              return std::is_same_v<typename Policies::axis, Axis> ? 1 : 0;
-            else
-              return 0;
-          }());
+    if constexpr (Policy<Policies>)
+      return std::is_same_v<typename Policies::axis, Axis> ? 1 : 0;
+    else
+      return 0;
+  }());
 }
 template <class P, class... Policies>
 constexpr bool is_alone() {
@@ -56,10 +57,12 @@ constexpr bool is_alone() {
 
 template <class... Policies>
 struct Hybrid {
-  static_assert((... && !policy::is_hybrid<Policies>::value), "kerkis: a Hybrid does not nest: list all its policies side by side");
+  static_assert((... && !policy::is_hybrid<Policies>::value),
+                "kerkis: a Hybrid does not nest: list all its policies side by side");
   static_assert((... && (Policy<Policies> || policy::is_hybrid<Policies>::value)),
                 "kerkis: a Hybrid takes policies, such as DataParallel<>, TensorParallel<2> or Pipeline<2, GPipe>");
-  static_assert((... && policy::is_alone<Policies, Policies...>()), "kerkis: two policies of this Hybrid share an axis: each may be there once");
+  static_assert((... && policy::is_alone<Policies, Policies...>()),
+                "kerkis: two policies of this Hybrid share an axis: each may be there once");
 };
 
 /// Every axis is 1.

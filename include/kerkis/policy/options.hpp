@@ -13,7 +13,8 @@ struct find_option {
 };
 template <template <class> class Is, class Default, class First, class... Rest>
 struct find_option<Is, Default, First, Rest...> {
-  using type = typename std::conditional_t<Is<First>::value, std::type_identity<First>, find_option<Is, Default, Rest...>>::type;
+  using type =
+      typename std::conditional_t<Is<First>::value, std::type_identity<First>, find_option<Is, Default, Rest...>>::type;
 };
 
 /// How many of `Options` satisfy `Is`.

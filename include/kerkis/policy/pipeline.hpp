@@ -27,8 +27,8 @@ struct is_microbatches<Microbatches<M>> : std::true_type {};
 template <class Option>
 struct is_schedule : std::bool_constant<schedule::Schedule<Option>> {};
 
-/// What is wrong with a schedule on so many ranks and microbatches, as far as it is known when it is compiled: extents known at run time only,
-/// and tables of more than 1,024 computations, are proven when the table is built.
+/// What is wrong with a schedule on so many ranks and microbatches, as far as it is known when it is compiled: extents
+/// known at run time only, and tables of more than 1,024 computations, are proven when the table is built.
 template <class Schedule, std::size_t ranks, std::size_t microbatches>
 constexpr schedule::Fault static_fault() {
   if constexpr (ranks == dynamic || microbatches == dynamic || ranks == 0) {
@@ -41,28 +41,34 @@ constexpr schedule::Fault static_fault() {
 }
 }  // namespace policy
 
-/// The layers are spread over the ranks of the axis in stages, and microbatches flow through them: Huang et al. 2019, "GPipe",
-/// arXiv:1811.06965. Options: a schedule (OneForwardOneBackward if none is given, GPipe, or a type of your own with an `order`
-/// function) and Microbatches<M> (the run's choice if not given). A plan whose numbers are static and small is proven free of
-/// deadlock when it is compiled, others when the schedule's table is built.
+/// The layers are spread over the ranks of the axis in stages, and microbatches flow through them: Huang et al. 2019,
+/// "GPipe", arXiv:1811.06965. Options: a schedule (OneForwardOneBackward if none is given, GPipe, or a type of your own
+/// with an `order` function) and Microbatches<M> (the run's choice if not given). A plan whose numbers are static and
+/// small is proven free of deadlock when it is compiled, others when the schedule's table is built.
 template <std::size_t N = dynamic, class... Options>
 struct Pipeline {
   static_assert(N != 0, "kerkis: Pipeline<0>: an axis needs at least one rank");
   static_assert((... && (policy::is_schedule<Options>::value || policy::is_microbatches<Options>::value)),
-                "kerkis: Pipeline takes the options Microbatches<M> and a schedule; one of those given is neither (a schedule has a name and an order function)");
+                "kerkis: Pipeline takes the options Microbatches<M> and a schedule; one of those given is neither (a "
+                "schedule has a name and an order function)");
   static_assert(policy::count_options<policy::is_schedule, Options...> <= 1, "kerkis: Pipeline has two schedules");
-  static_assert(policy::count_options<policy::is_microbatches, Options...> <= 1, "kerkis: Pipeline has the option Microbatches twice");
+  static_assert(policy::count_options<policy::is_microbatches, Options...> <= 1,
+                "kerkis: Pipeline has the option Microbatches twice");
 
   using axis = kerkis::axis::Pipeline;
   using schedule = typename policy::find_option<policy::is_schedule, OneForwardOneBackward, Options...>::type;
   static constexpr std::size_t extent = N;
-  static constexpr std::size_t microbatches = policy::find_option<policy::is_microbatches, policy::OpenMicrobatches, Options...>::type::count;
+  static constexpr std::size_t microbatches =
+      policy::find_option<policy::is_microbatches, policy::OpenMicrobatches, Options...>::type::count;
 
   static constexpr kerkis::schedule::Fault fault = policy::static_fault<schedule, N, microbatches>();
   static_assert(fault != kerkis::schedule::Fault::deadlock, "kerkis: the schedule of this Pipeline deadlocks");
-  static_assert(fault != kerkis::schedule::Fault::missing, "kerkis: the schedule of this Pipeline leaves a computation out");
-  static_assert(fault != kerkis::schedule::Fault::doubled, "kerkis: the schedule of this Pipeline has a computation twice");
-  static_assert(fault != kerkis::schedule::Fault::misordered, "kerkis: the schedule of this Pipeline has a computation before one that it needs");
+  static_assert(fault != kerkis::schedule::Fault::missing,
+                "kerkis: the schedule of this Pipeline leaves a computation out");
+  static_assert(fault != kerkis::schedule::Fault::doubled,
+                "kerkis: the schedule of this Pipeline has a computation twice");
+  static_assert(fault != kerkis::schedule::Fault::misordered,
+                "kerkis: the schedule of this Pipeline has a computation before one that it needs");
   static_assert(fault != kerkis::schedule::Fault::bad_action && fault != kerkis::schedule::Fault::bad_shape,
                 "kerkis: the schedule of this Pipeline names a microbatch, chunk or stage that does not exist");
 };

@@ -6,7 +6,8 @@
 
 namespace kerkis {
 
-/// The matrices of each layer are spread over the ranks of the axis: Shoeybi et al. 2019, "Megatron-LM", arXiv:1909.08053. No options yet.
+/// The matrices of each layer are spread over the ranks of the axis: Shoeybi et al. 2019, "Megatron-LM",
+/// arXiv:1909.08053. No options yet.
 template <std::size_t N = dynamic, class... Options>
 struct TensorParallel {
   static_assert(N != 0, "kerkis: TensorParallel<0>: an axis needs at least one rank");

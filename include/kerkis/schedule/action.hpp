@@ -25,10 +25,14 @@ enum class ActionKind : unsigned char { forward, backward, backward_input, backw
 
 [[nodiscard]] constexpr std::string_view to_string(ActionKind kind) noexcept {
   switch (kind) {
-    case ActionKind::forward: return "forward";
-    case ActionKind::backward: return "backward";
-    case ActionKind::backward_input: return "backward_input";
-    case ActionKind::backward_weight: return "backward_weight";
+  case ActionKind::forward:
+    return "forward";
+  case ActionKind::backward:
+    return "backward";
+  case ActionKind::backward_input:
+    return "backward_input";
+  case ActionKind::backward_weight:
+    return "backward_weight";
   }
   return "unknown";
 }

@@ -47,13 +47,9 @@ struct Handoff {
 class Communication {
  public:
   constexpr explicit Communication(const Table& table)
-      : microbatches_(table.microbatches()),
-        boundaries_(table.stages() - 1),
-        channel_of_(2 * boundaries_ + 1),
-        messages_(2 * boundaries_ * microbatches_ + 1),
-        consumed_(2 * boundaries_ * microbatches_ + 1),
-        handoffs_(3 * table.stages() * microbatches_),
-        first_handoff_(table.ranks()) {
+      : microbatches_(table.microbatches()), boundaries_(table.stages() - 1), channel_of_(2 * boundaries_ + 1),
+        messages_(2 * boundaries_ * microbatches_ + 1), consumed_(2 * boundaries_ * microbatches_ + 1),
+        handoffs_(3 * table.stages() * microbatches_), first_handoff_(table.ranks()) {
     make_channels(table);
     detail::Array<int> number_of(2 * boundaries_ * microbatches_ + 1);
     number_sends(table, number_of);

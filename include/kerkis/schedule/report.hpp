@@ -28,13 +28,20 @@ enum class Fault : unsigned char { none, bad_shape, bad_action, doubled, missing
 
 [[nodiscard]] constexpr std::string_view to_string(Fault fault) noexcept {
   switch (fault) {
-    case Fault::none: return "proven";
-    case Fault::bad_shape: return "an extent is below 1, a rank has no list, or a stage has no place or two";
-    case Fault::bad_action: return "an action names a microbatch or chunk that does not exist";
-    case Fault::doubled: return "a computation is listed twice";
-    case Fault::missing: return "a computation is missing";
-    case Fault::misordered: return "a computation comes before one that it needs";
-    case Fault::deadlock: return "deadlock";
+  case Fault::none:
+    return "proven";
+  case Fault::bad_shape:
+    return "an extent is below 1, a rank has no list, or a stage has no place or two";
+  case Fault::bad_action:
+    return "an action names a microbatch or chunk that does not exist";
+  case Fault::doubled:
+    return "a computation is listed twice";
+  case Fault::missing:
+    return "a computation is missing";
+  case Fault::misordered:
+    return "a computation comes before one that it needs";
+  case Fault::deadlock:
+    return "deadlock";
   }
   return "unknown";
 }

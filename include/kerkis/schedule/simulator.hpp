@@ -33,7 +33,7 @@ struct Interval {
 
 struct Timeline {
   std::vector<std::vector<Interval>> actions;  ///< per rank, as in its list
-  double span = 0;         ///< the longest any rank takes from its first start to its last end
+  double span = 0;                             ///< the longest any rank takes from its first start to its last end
   double makespan = 0;     ///< the last end of all: the step's time with a barrier before the optimizer
   double bubble_rate = 0;  ///< the share of the span in which that rank computes nothing
 };

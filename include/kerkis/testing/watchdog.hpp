@@ -21,7 +21,7 @@ class Watchdog {
       const int seconds = std::atoi(text);
       if (seconds > 0) state().seconds = static_cast<unsigned>(seconds);
     }
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = &expire;
     sigaction(SIGALRM, &action, nullptr);
   }

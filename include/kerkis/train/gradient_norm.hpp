@@ -27,24 +27,28 @@ struct SquaresKernel {
     double part[lanes] = {};
     std::int64_t i = 0;
     for (; i + lanes <= piece.size; i += lanes)
-      for (int lane = 0; lane < lanes; ++lane) part[lane] += static_cast<double>(gradient[i + lane]) * static_cast<double>(gradient[i + lane]);
-    for (int lane = 0; i < piece.size; ++i, ++lane) part[lane] += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+      for (int lane = 0; lane < lanes; ++lane)
+        part[lane] += static_cast<double>(gradient[i + lane]) * static_cast<double>(gradient[i + lane]);
+    for (int lane = 0; i < piece.size; ++i, ++lane)
+      part[lane] += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
     for (int lane = 0; lane < lanes; ++lane) sums[p] += part[lane];
   }
 };
 }  // namespace detail
 
-/// The sum of squares of the gradients that this rank counts, the same bits for any number of threads. Added over the tensor and pipeline
-/// axes it is that of the whole model. Fences `execution`. Allocates once.
+/// The sum of squares of the gradients that this rank counts, the same bits for any number of threads. Added over the
+/// tensor and pipeline axes it is that of the whole model. Fences `execution`. Allocates once.
 template <class T, class ExecutionSpace = Kokkos::DefaultExecutionSpace>
 class GradientSquares {
  public:
   explicit GradientSquares(const ParameterStore<T, ExecutionSpace>& store)
       : sums_("kerkis::squares", store.pieces().extent(0)), host_(Kokkos::create_mirror_view(sums_)) {}
 
-  double operator()(const ExecutionSpace& execution, const ParameterStore<T, ExecutionSpace>& store, const FinishedGradients&) const {
-    Kokkos::parallel_for("kerkis::squares", Kokkos::RangePolicy<ExecutionSpace>(execution, 0, store.pieces().extent(0)),
-                         detail::SquaresKernel<T, ExecutionSpace>{store.pieces(), store.gradients().data(), sums_.data()});
+  double operator()(const ExecutionSpace& execution, const ParameterStore<T, ExecutionSpace>& store,
+                    const FinishedGradients&) const {
+    Kokkos::parallel_for(
+        "kerkis::squares", Kokkos::RangePolicy<ExecutionSpace>(execution, 0, store.pieces().extent(0)),
+        detail::SquaresKernel<T, ExecutionSpace>{store.pieces(), store.gradients().data(), sums_.data()});
     Kokkos::deep_copy(execution, host_, sums_);
     execution.fence("kerkis::squares");
     double sum = 0;

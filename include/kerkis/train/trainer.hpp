@@ -23,9 +23,9 @@
 namespace kerkis {
 
 struct TrainerOptions {
-  int microbatches = 0;      ///< per data replica, if the plan leaves them open; 0: one per pipeline rank
-  double clip = 0;           ///< gradients are scaled by min(1, clip / norm); 0: never
-  std::uint64_t seed = 1;    ///< of initial weights and dropout
+  int microbatches = 0;    ///< per data replica, if the plan leaves them open; 0: one per pipeline rank
+  double clip = 0;         ///< gradients are scaled by min(1, clip / norm); 0: never
+  std::uint64_t seed = 1;  ///< of initial weights and dropout
   std::function<double(std::int64_t step)> schedule = {};  ///< a factor on the optimizer's learning rate; none: 1
 };
 
@@ -34,15 +34,15 @@ struct StepReport {
   double loss = 0;           ///< mean, before the update
   double gradient_norm = 0;  ///< of the mean gradient, before clipping
   double learning_rate = 0;
-  double weight = 0;         ///< the number of targets; with 0 nothing was updated
+  double weight = 0;  ///< the number of targets; with 0 nothing was updated
 };
 
-/// Trains a model under the plan of its mesh. Every rank calls the same members in the same order. The model, which must outlive the
-/// trainer, gives its stages, its parameters and what is shared between stages (see nn::Gpt).
+/// Trains a model under the plan of its mesh. Every rank calls the same members in the same order. The model, which
+/// must outlive the trainer, gives its stages, its parameters and what is shared between stages (see nn::Gpt).
 ///
-/// A step: forward and backward of all microbatches under the pipeline's schedule, gradients summed over the data axis as they become
-/// ready, one small reduction of (loss, weight, squared norm) over all ranks, one division, one pass of the optimizer. What a rank
-/// throws is announced to the others, so that none waits for it.
+/// A step: forward and backward of all microbatches under the pipeline's schedule, gradients summed over the data axis
+/// as they become ready, one small reduction of (loss, weight, squared norm) over all ranks, one division, one pass of
+/// the optimizer. What a rank throws is announced to the others, so that none waits for it.
 template <class Plan, class Place, class Model, class Optimizer>
 class Trainer {
   using T = typename Model::Element;
@@ -54,22 +54,15 @@ class Trainer {
 
  public:
   /// Gives the model's parameters their memory and initial values.
-  Trainer(const Mesh<Plan, Place>& mesh, Model& model, Optimizer optimizer, TrainerOptions options = {}, Space execution = Space())
-      : model_(model),
-        optimizer_(std::move(optimizer)),
-        options_(std::move(options)),
-        execution_(std::move(execution)),
-        world_(mesh.world()),
-        pipeline_(mesh.template communicator<axis::Pipeline>()),
+  Trainer(const Mesh<Plan, Place>& mesh, Model& model, Optimizer optimizer, TrainerOptions options = {},
+          Space execution = Space())
+      : model_(model), optimizer_(std::move(optimizer)), options_(std::move(options)), execution_(std::move(execution)),
+        world_(mesh.world()), pipeline_(mesh.template communicator<axis::Pipeline>()),
         is_counted_(mesh.template coordinate<axis::Data>() == 0),
-        is_scored_(mesh.template coordinate<axis::Tensor>() == 0),
-        microbatches_(microbatches_of(mesh, options_)),
-        store_(model, mesh.template coordinate<axis::Tensor>()),
-        chunks_(chunk_ranges()),
-        reducer_(mesh.template communicator<axis::Data>(), store_, chunks_, bucket_bytes()),
-        squares_(store_),
-        state_(store_),
-        sums_("kerkis::sums") {
+        is_scored_(mesh.template coordinate<axis::Tensor>() == 0), microbatches_(microbatches_of(mesh, options_)),
+        store_(model, mesh.template coordinate<axis::Tensor>()), chunks_(chunk_ranges()),
+        reducer_(mesh.template communicator<axis::Data>(), store_, chunks_, bucket_bytes()), squares_(store_),
+        state_(store_), sums_("kerkis::sums") {
     require(options_.clip >= 0, "trainer: a clipping norm of ", options_.clip, "; 0 is the least");
     for (const auto& shared : model_.shared()) reducer_.share(shared.sharers, shared.parameter->gradient);
     store_.initialise(options_.seed);
@@ -86,8 +79,8 @@ class Trainer {
     comm::leak(std::move(sums_));
   }
 
-  /// One optimizer step on this replica's share of a batch. Throws Error on every rank, and changes no parameter, if the loss or a
-  /// gradient is not finite.
+  /// One optimizer step on this replica's share of a batch. Throws Error on every rank, and changes no parameter, if
+  /// the loss or a gradient is not finite.
   StepReport step(const Batch& batch) {
     return world_.guard([&] {
       const Gradients gradients = compute(batch);
@@ -104,7 +97,8 @@ class Trainer {
 
    private:
     friend class Trainer;
-    Gradients(FinishedGradients finished, double loss, double weight, double squares) : finished_(finished), loss_(loss), weight_(weight), squares_(squares) {}
+    Gradients(FinishedGradients finished, double loss, double weight, double squares)
+        : finished_(finished), loss_(loss), weight_(weight), squares_(squares) {}
     FinishedGradients finished_;
     double loss_, weight_, squares_;
   };
@@ -118,8 +112,8 @@ class Trainer {
     return world_.guard([&] { return apply(gradients); });
   }
 
-  /// The mean loss over this replica's share and those of the others, without dropout. Nothing is changed. Throws Error on every rank if
-  /// it is not finite.
+  /// The mean loss over this replica's share and those of the others, without dropout. Nothing is changed. Throws Error
+  /// on every rank if it is not finite.
   double evaluate(const Batch& batch) {
     return world_.guard([&] {
       prepare(batch);
@@ -184,13 +178,14 @@ class Trainer {
   /// Makes the executor for the batch's size, at the first call or when a batch is larger than all before.
   void prepare(const Batch& batch) {
     const std::int64_t length = model_.context();
-    require(batch.rows() % length == 0 && batch.tokens.extent(0) == batch.targets.extent(0), "trainer: ", batch.rows(), " tokens and ", batch.targets.extent(0),
-            " targets are not whole sequences of ", length);
+    require(batch.rows() % length == 0 && batch.tokens.extent(0) == batch.targets.extent(0), "trainer: ", batch.rows(),
+            " tokens and ", batch.targets.extent(0), " targets are not whole sequences of ", length);
     const std::int64_t rows = std::max(length, partition(batch.rows() / length, microbatches_, 0).size() * length);
     if (executor_ && rows <= rows_) return;
     rows_ = rows;
     executor_.reset();
-    executor_.emplace(pipeline_, schedule::make_table<typename Model::Schedule>({pipeline_.size(), microbatches_}), model_.stages(), rows_);
+    executor_.emplace(pipeline_, schedule::make_table<typename Model::Schedule>({pipeline_.size(), microbatches_}),
+                      model_.stages(), rows_);
   }
 
   void cut(const Batch& batch, std::int64_t sequences, std::int64_t parts) {
@@ -218,9 +213,11 @@ class Trainer {
     const bool finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
     if (!finite || report.weight == 0) Kokkos::deep_copy(execution_, store_.gradients(), T(0));
     if (!finite)
-      throw Error(message("step ", step_ + 1, ": the loss is ", report.loss, " and the gradient norm ", report.gradient_norm, "; this step has changed no parameter"));
+      throw Error(message("step ", step_ + 1, ": the loss is ", report.loss, " and the gradient norm ",
+                          report.gradient_norm, "; this step has changed no parameter"));
     if (report.weight > 0) {
-      const double factor = options_.clip > 0 && report.gradient_norm > options_.clip ? options_.clip / report.gradient_norm : 1;
+      const double factor =
+          options_.clip > 0 && report.gradient_norm > options_.clip ? options_.clip / report.gradient_norm : 1;
       state_.step(execution_, optimizer_, store_, gradients.finished_, factor / report.weight, report.learning_rate);
     }
     ++step_;

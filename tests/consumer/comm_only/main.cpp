@@ -16,8 +16,7 @@ int main(int argc, char** argv) {
     Kokkos::deep_copy(values, world.rank() + 1.0);
     kerkis::all_reduce(Kokkos::DefaultExecutionSpace{}, world, values).wait();
     double total = 0;
-    Kokkos::parallel_reduce(
-        5, KOKKOS_LAMBDA(int i, double& sum) { sum += values(i); }, total);
+    Kokkos::parallel_reduce(5, KOKKOS_LAMBDA(int i, double& sum) { sum += values(i); }, total);
     right = right && total == 5 * (world.size() * (world.size() + 1) / 2);
   }
   Kokkos::finalize();

@@ -17,12 +17,9 @@ namespace kerkis::schedule::detail {
 class Trial {
  public:
   constexpr Trial(const Table& table, const Communication& communication, Depth depth)
-      : table_(table),
-        communication_(communication),
+      : table_(table), communication_(communication),
         depth_{std::clamp(depth.receives, 0, communication.size()), std::clamp(depth.sends, 0, communication.size())},
-        ranks_(table.ranks()),
-        messages_(communication.size() + 1),
-        ready_(table.ranks()) {
+        ranks_(table.ranks()), messages_(communication.size() + 1), ready_(table.ranks()) {
     for (const Channel& channel : communication.channels()) {
       for (int k = 0; k < depth_.receives && k < channel.size; ++k) {
         post_receive(communication.consumed(channel.first + k), channel);
