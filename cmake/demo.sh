@@ -8,4 +8,6 @@
 configure release
 say "building the example"
 quietly cmake --build "$build/release" -j "$(nproc)" --target train_gpt
+# Under mpiexec the program writes to a pipe: whether a person looks on is known here.
+if [ -t 1 ]; then export KERKIS_PROGRESS=live; fi
 exec "$mpiexec" -n 8 "$build/release/examples/train_gpt" --tensor 2 --pipeline 2 --verify 20 "$@"

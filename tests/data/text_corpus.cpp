@@ -85,7 +85,10 @@ TEST_CASE("what cannot be read is refused on every rank in the same words") {
   folder.write("empty", "");
   CHECK_THROWS_WITH_AS(
       TextCorpus::from_file(world, folder.path / "empty"),
-      ("the text '" + path + "/empty' has 0 bytes; at least 2 are needed, half of them held out").c_str(), InputError);
+      ("the text '" + path + "/empty' has 0 bytes; at least 2 are needed, half to train on and half held out").c_str(),
+      InputError);
+  CHECK_THROWS_WITH_AS(TextCorpus::from_file(world, "/dev/zero"), "the text '/dev/zero' is not a regular file",
+                       InputError);
   if (world.rank() == 0) fs::remove(folder.path / "empty");
   folder.write("a", "a");
   folder.write("b", "b");
