@@ -85,8 +85,6 @@ class GptStage {
 
   /// The token table held here, by the embedding or as the copy of a tied head; null if there is none.
   Table table() const { return embedding_ ? embedding_->table() : copy_; }
-  bool first() const { return embedding_.has_value(); }
-  bool last() const { return head_.has_value(); }
   std::int64_t columns() const { return config_.width; }
 
   template <class F>

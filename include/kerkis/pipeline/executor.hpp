@@ -54,9 +54,9 @@ class PipelineExecutor {
   }
 
   /// Forward and backward of all microbatches: adds to the gradients of the stages' parameters, and returns the loss of
-  /// the last stage
-  /// ({0, 0} on ranks that do not have it). `ready(chunk, parameter)` is called when the gradients of `parameter` and
-  /// of all that the chunk declares after it are complete. There must be as many microbatches as the table has.
+  /// the last stage ({0, 0} on ranks that do not have it). `ready(chunk, parameter)` is called when the gradients of
+  /// `parameter` and of all that the chunk declares after it are complete. There must be as many microbatches as the
+  /// table has.
   template <class Ready>
   LossSum train(const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches, Ready&& ready) {
     require(static_cast<int>(microbatches.size()) == training_.microbatches, "pipeline: ", microbatches.size(),

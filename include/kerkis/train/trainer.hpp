@@ -117,9 +117,8 @@ class Trainer {
   double evaluate(const Batch& batch) {
     return world_.guard([&] {
       prepare(batch);
-      const std::int64_t sequences = batch.rows() / model_.context();
       const std::int64_t parts = std::max<std::int64_t>(1, (batch.rows() + rows_ - 1) / rows_);
-      cut(batch, sequences, parts);
+      cut(batch, parts);
       const LossSum loss = executor_->evaluate(context(Mode::evaluation), parts_);
       const auto [sum, weight, none] = reduce(loss, 0);
       const double mean = weight > 0 ? sum / weight : 0;
@@ -188,7 +187,8 @@ class Trainer {
                       model_.stages(), rows_);
   }
 
-  void cut(const Batch& batch, std::int64_t sequences, std::int64_t parts) {
+  void cut(const Batch& batch, std::int64_t parts) {
+    const std::int64_t sequences = batch.rows() / model_.context();
     parts_.clear();
     for (std::int64_t part = 0; part < parts; ++part) {
       const Range range = partition(sequences, parts, part);
@@ -198,7 +198,7 @@ class Trainer {
 
   Gradients compute(const Batch& batch) {
     prepare(batch);
-    cut(batch, batch.rows() / model_.context(), microbatches_);
+    cut(batch, microbatches_);
     const LossSum loss = executor_->train(context(Mode::training), parts_, [&](int chunk, const auto& parameter) {
       reducer_.ready(execution_, {store_.offset(parameter), chunks_[static_cast<std::size_t>(chunk)].end});
     });
