@@ -20,7 +20,7 @@ using kerkis::PeerError;
 using Host = Kokkos::DefaultHostExecutionSpace;
 using View = Kokkos::View<double*, Kokkos::HostSpace>;
 
-constexpr kerkis::WaitPolicy patient{.deadline = 30s};
+constexpr kerkis::CommunicatorOptions patient{.wait = {.deadline = 30s}};
 
 /// What `f` throws, which must be an E.
 template <class E, class F>
@@ -75,7 +75,7 @@ TEST_CASE("a message that does not come: the deadline is the communicator's") {
   int rank = 0, ranks = 1;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const Communicator world(MPI_COMM_WORLD, "chain", {.deadline = rank == ranks - 1 ? 300ms : 30000ms});
+  const Communicator world(MPI_COMM_WORLD, "chain", {.wait = {.deadline = rank == ranks - 1 ? 300ms : 30000ms}});
   const int last = world.size() - 1;
   std::string text;
   if (world.rank() == last) {
@@ -89,7 +89,7 @@ TEST_CASE("a message that does not come: the deadline is the communicator's") {
 }
 
 TEST_CASE("a split that a rank does not join") {
-  const Communicator world(MPI_COMM_WORLD, "world", {.deadline = 300ms});
+  const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.deadline = 300ms}});
   if (world.rank() == 0)
     CHECK(contains(thrown<CommError>([&] { world.split(0, 0, "part"); }),
                    "split #1 over 'world', called at failures.cpp:"));

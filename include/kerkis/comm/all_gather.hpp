@@ -32,10 +32,12 @@ Request all_gather(const ExecutionSpace& execution, const Communicator& communic
     return {};
   }
   execution.fence("kerkis::all_gather");
-  return Request::start(communicator, {"all_gather", "", from.type.name, 0, receive.size(), -1, where},
-                        options.deadline, comm::keep_alive(send, receive), [&](MPI_Request* request) {
+  return Request::start(communicator,
+                        {.name = "all_gather", .type = from.type.name, .count = receive.size(), .where = where},
+                        options.deadline, comm::keep_alive(send, receive),
+                        [from, to, native = communicator.native()](MPI_Request* request) {
                           return MPI_Iallgather(from.data, from.count, from.type.native, to.data, from.count,
-                                                to.type.native, communicator.native(), request);
+                                                to.type.native, native, request);
                         });
 }
 

@@ -26,12 +26,13 @@ Request all_reduce(const ExecutionSpace& execution, const Communicator& communic
   const comm::Buffer<View> buffer(view, "all_reduce");
   if (communicator.size() == 1) return {};
   execution.fence("kerkis::all_reduce");
-  return Request::start(communicator, {"all_reduce", "", buffer.type.name, 0, view.size(), -1, where}, options.deadline,
-                        comm::keep_alive(view), [&](MPI_Request* request) {
-                          return MPI_Iallreduce(MPI_IN_PLACE, buffer.data, buffer.count, buffer.type.native,
-                                                comm::native_operation<Element>(communicator, options.operation),
-                                                communicator.native(), request);
-                        });
+  return Request::start(
+      communicator, {.name = "all_reduce", .type = buffer.type.name, .count = view.size(), .where = where},
+      options.deadline, comm::keep_alive(view),
+      [buffer, operation = comm::native_operation<Element>(communicator, options.operation),
+       native = communicator.native()](MPI_Request* request) {
+        return MPI_Iallreduce(MPI_IN_PLACE, buffer.data, buffer.count, buffer.type.native, operation, native, request);
+      });
 }
 
 }  // namespace kerkis

@@ -16,8 +16,9 @@ struct BarrierOptions {
 inline Request barrier(const Communicator& communicator, BarrierOptions options = {},
                        std::source_location where = std::source_location::current()) {
   if (communicator.size() == 1) return {};
-  return Request::start(communicator, {"barrier", "", "", 0, 0, -1, where}, options.deadline, nullptr,
-                        [&](MPI_Request* request) { return MPI_Ibarrier(communicator.native(), request); });
+  return Request::start(
+      communicator, {.name = "barrier", .where = where}, options.deadline, nullptr,
+      [native = communicator.native()](MPI_Request* request) { return MPI_Ibarrier(native, request); });
 }
 
 }  // namespace kerkis

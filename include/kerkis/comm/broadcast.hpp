@@ -26,11 +26,13 @@ Request broadcast(const ExecutionSpace& execution, const Communicator& communica
   const comm::Buffer<View> buffer(view, "broadcast");
   if (communicator.size() == 1) return {};
   execution.fence("kerkis::broadcast");
-  return Request::start(communicator, {"broadcast", "", buffer.type.name, 0, view.size(), -1, where}, options.deadline,
-                        comm::keep_alive(view), [&](MPI_Request* request) {
-                          return MPI_Ibcast(buffer.data, buffer.count, buffer.type.native, options.root,
-                                            communicator.native(), request);
-                        });
+  return Request::start(
+      communicator,
+      {.name = "broadcast", .type = buffer.type.name, .count = view.size(), .root = options.root, .where = where},
+      options.deadline, comm::keep_alive(view),
+      [buffer, root = options.root, native = communicator.native()](MPI_Request* request) {
+        return MPI_Ibcast(buffer.data, buffer.count, buffer.type.native, root, native, request);
+      });
 }
 
 }  // namespace kerkis

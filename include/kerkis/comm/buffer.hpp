@@ -50,8 +50,8 @@ void copy(const ExecutionSpace& execution, const Buffer<Send>& from, const Buffe
 
 /// What keeps the memory of managed Views alive during an operation; nothing for unmanaged ones.
 template <class... Views>
-std::shared_ptr<void> keep_alive(const Views&... views) {
-  if ((... || (views.use_count() > 0))) return std::make_shared<std::tuple<Views...>>(views...);
+std::unique_ptr<Steps> keep_alive(const Views&... views) {
+  if ((... || (views.use_count() > 0))) return std::make_unique<KeepAlive<Views...>>(views...);
   return nullptr;
 }
 

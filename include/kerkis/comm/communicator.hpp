@@ -26,17 +26,17 @@ class Communicator {
 
   /// Duplicates `user` (collective over it, under the deadline) and starts a progress engine: a root communicator.
   /// `user` stays the caller's. Throws CommError.
-  explicit Communicator(MPI_Comm user, std::string name = "world", WaitPolicy policy = {}) {
+  explicit Communicator(MPI_Comm user, std::string name = "world", CommunicatorOptions options = {}) {
     require(comm::mpi_is_alive(), "a Communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
-    auto engine = std::make_shared<comm::Engine>(user, policy);
-    state_ = std::make_shared<State>(std::move(engine), comm::duplicate(user, policy), std::move(name), true);
+    auto engine = std::make_shared<comm::Engine>(user, options);
+    state_ = std::make_shared<State>(std::move(engine), comm::duplicate(user, options.wait), std::move(name), true);
   }
 
-  int rank() const { return state_ ? state_->rank : 0; }
-  int size() const { return state_ ? state_->size : 1; }
+  int rank() const { return state_ ? state_->group->rank : 0; }
+  int size() const { return state_ ? state_->group->size : 1; }
   /// The MPI communicator; MPI_COMM_SELF for the default one.
-  MPI_Comm native() const { return state_ ? state_->native : MPI_COMM_SELF; }
-  const char* name() const { return state_ ? state_->name.c_str() : "self"; }
+  MPI_Comm native() const { return state_ ? state_->group->native : MPI_COMM_SELF; }
+  const char* name() const { return state_ ? state_->group->name.c_str() : "self"; }
 
   /// The ranks of the same `color`, ordered by `key`, as MPI_Comm_split: collective. It shares this one's progress
   /// engine. The call that MPI offers blocks without a deadline, so all ranks meet first in a barrier that has one.
@@ -79,27 +79,19 @@ class Communicator {
 
   /// For the operations of the library.
   struct State {
-    State(std::shared_ptr<comm::Engine> shared, MPI_Comm handle, std::string words, bool is_root)
-        : engine(std::move(shared)), native(handle), name(std::move(words)), root(is_root),
-          exceptions(std::uncaught_exceptions()) {
-      MPI_Comm_set_errhandler(native, MPI_ERRORS_RETURN);
-      MPI_Comm_rank(native, &rank);
-      MPI_Comm_size(native, &size);
-    }
+    State(std::shared_ptr<comm::Engine> shared, MPI_Comm native, std::string name, bool is_root)
+        : engine(std::move(shared)), group(std::make_shared<comm::Group>(native, std::move(name), engine->failures())),
+          root(is_root), exceptions(std::uncaught_exceptions()) {}
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() {
       if (root && std::uncaught_exceptions() > exceptions) engine->announce("left its communicator by an exception");
-      if (comm::mpi_is_alive() && !engine->poisoned()) MPI_Comm_free(&native);
     }
 
     std::shared_ptr<comm::Engine> engine;
-    MPI_Comm native;
-    std::string name;
+    std::shared_ptr<comm::Group> group;
     bool root;
     int exceptions;
-    int rank = 0, size = 1;
-    std::uint64_t sequence = 0;
   };
   const std::shared_ptr<State>& state() const { return state_; }
 
@@ -107,7 +99,8 @@ class Communicator {
   void meet(const std::source_location& where) const {
     MPI_Request request = MPI_REQUEST_NULL;
     comm::check(MPI_Ibarrier(native(), &request), "MPI_Ibarrier", rank());
-    state_->engine->wait(request, {"split", name(), "", ++state_->sequence, 0, -1, where});
+    state_->engine->wait(request,
+                         {.name = "split", .where = where, .axis = name(), .sequence = ++state_->group->sequence});
   }
 
   std::shared_ptr<State> state_;

@@ -30,11 +30,18 @@ Request send(const ExecutionSpace& execution, const Communicator& communicator, 
           "send: ", options.to, " is no other rank of '", communicator.name(), "'");
   const comm::Buffer<View> buffer(view, "send");
   execution.fence("kerkis::send");
-  return Request::start(communicator, {"send", "", buffer.type.name, 0, view.size(), options.to, where},
-                        options.deadline, comm::keep_alive(view), [&](MPI_Request* request) {
-                          return MPI_Isend(buffer.data, buffer.count, buffer.type.native, options.to, options.tag,
-                                           communicator.native(), request);
-                        });
+  return Request::start(
+      communicator,
+      {.name = "send",
+       .type = buffer.type.name,
+       .count = view.size(),
+       .peer = options.to,
+       .collective = false,
+       .where = where},
+      options.deadline, comm::keep_alive(view),
+      [buffer, peer = options.to, tag = options.tag, native = communicator.native()](MPI_Request* request) {
+        return MPI_Isend(buffer.data, buffer.count, buffer.type.native, peer, tag, native, request);
+      });
 }
 
 /// Receives `view` from rank `from`. A longer message is an error, a shorter one leaves the rest of the View as it was.
@@ -48,11 +55,18 @@ Request receive(const ExecutionSpace& execution, const Communicator& communicato
           "receive: ", options.from, " is no other rank of '", communicator.name(), "'");
   const comm::Buffer<View> buffer(view, "receive");
   execution.fence("kerkis::receive");
-  return Request::start(communicator, {"receive", "", buffer.type.name, 0, view.size(), options.from, where},
-                        options.deadline, comm::keep_alive(view), [&](MPI_Request* request) {
-                          return MPI_Irecv(buffer.data, buffer.count, buffer.type.native, options.from, options.tag,
-                                           communicator.native(), request);
-                        });
+  return Request::start(
+      communicator,
+      {.name = "receive",
+       .type = buffer.type.name,
+       .count = view.size(),
+       .peer = options.from,
+       .collective = false,
+       .where = where},
+      options.deadline, comm::keep_alive(view),
+      [buffer, peer = options.from, tag = options.tag, native = communicator.native()](MPI_Request* request) {
+        return MPI_Irecv(buffer.data, buffer.count, buffer.type.native, peer, tag, native, request);
+      });
 }
 
 }  // namespace kerkis

@@ -10,6 +10,7 @@
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -23,15 +24,20 @@
 
 namespace kerkis::comm {
 
-/// What a request is doing, for messages: "all_reduce #7 of 4096 float over 'data', called at trainer.hpp:88".
+/// What a request is doing, for messages and checks: "all_reduce #7 of 4096 float over 'data', called at
+/// trainer.hpp:88".
 struct Operation {
   const char* name = "";
-  const char* axis = "";
-  const char* type = "";
-  std::uint64_t sequence = 0;
+  const char* type = "";  ///< of the elements; "" if there are none
   std::size_t count = 0;
-  int peer = -1;
+  int peer = -1;               ///< of a hand-off
+  int root = -1;               ///< of a collective that has one
+  const char* reduction = "";  ///< of a reduction
+  bool collective = true;      ///< every rank of the communicator takes part
+  bool equal_counts = true;    ///< and `count` is the same on all of them
   std::source_location where;
+  const char* axis = "";  ///< the communicator's name; it sets this and the number
+  std::uint64_t sequence = 0;
 
   std::string text() const {
     std::string words = message(name, " #", sequence);
@@ -63,23 +69,34 @@ inline bool mpi_is_alive() {
   return initialized != 0 && finalized == 0;
 }
 
+/// Whether `request` completes within `limit`: the wait where there is no engine, before its start and after its end.
+/// Throws CommError if MPI fails.
+inline bool completes_within(MPI_Request& request, std::chrono::milliseconds limit, const WaitPolicy& policy = {}) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int done = 0;;) {
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return true;
+    const auto waited = std::chrono::steady_clock::now() - start;
+    if (waited >= limit) return false;
+    if (waited < policy.sleep_after)
+      sched_yield();
+    else
+      std::this_thread::sleep_for(policy.sleep);
+  }
+}
+
 /// Duplicates a communicator: collective over it, and under the policy's deadline. Throws CommError.
 inline MPI_Comm duplicate(MPI_Comm user, const WaitPolicy& policy) {
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Comm_idup(user, &copy, &request), "MPI_Comm_idup");
-  const auto start = std::chrono::steady_clock::now();
-  for (int done = 0; done == 0; sched_yield()) {
-    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Comm_idup");
-    const auto waited = std::chrono::steady_clock::now() - start;
-    if (done != 0 || waited < policy.deadline) continue;
+  if (!completes_within(request, policy.deadline, policy)) {
     int rank = 0;
     MPI_Comm_rank(user, &rank);
-    throw CommError(
-        message("a communicator was to be duplicated, but after ",
-                static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) / 1000,
-                " s some of its ranks have not come to rank ", rank),
-        rank, "MPI_Comm_idup");
+    throw CommError(message("a communicator was to be duplicated, but after ",
+                            static_cast<double>(policy.deadline.count()) / 1000,
+                            " s some of its ranks have not come to rank ", rank),
+                    rank, "MPI_Comm_idup");
   }
   return copy;
 }

@@ -35,13 +35,13 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
     return {};
   }
   execution.fence("kerkis::reduce_scatter");
-  return Request::start(communicator, {"reduce_scatter", "", from.type.name, 0, send.size(), -1, where},
-                        options.deadline, comm::keep_alive(send, receive), [&](MPI_Request* request) {
-                          return MPI_Ireduce_scatter_block(
-                              from.data, to.data, to.count, from.type.native,
-                              comm::native_operation<Element>(communicator, options.operation), communicator.native(),
-                              request);
-                        });
+  return Request::start(
+      communicator, {.name = "reduce_scatter", .type = from.type.name, .count = send.size(), .where = where},
+      options.deadline, comm::keep_alive(send, receive),
+      [from, to, operation = comm::native_operation<Element>(communicator, options.operation),
+       native = communicator.native()](MPI_Request* request) {
+        return MPI_Ireduce_scatter_block(from.data, to.data, to.count, from.type.native, operation, native, request);
+      });
 }
 
 }  // namespace kerkis

@@ -14,7 +14,8 @@
 namespace kerkis {
 
 /// A nonblocking operation. Move-only; it keeps its communicator and its managed Views alive, and completes once. Until
-/// then the buffers belong to the operation: they may be neither written nor, if they receive, read.
+/// then the buffers belong to the operation: they may be neither written nor, if they receive, read. What was received
+/// is in the View when `wait` has returned or `test` has returned true.
 ///
 /// The destructor waits, under the deadline. While an exception unwinds, or after a failure, it does not: the
 /// communicator is poisoned and what is pending is leaked with its buffers, since MPI may still write to them.
@@ -31,7 +32,7 @@ class Request {
 
   /// Whether it is complete. Throws CommError.
   bool test() {
-    if (pending() && communicator_.state()->engine->test(request_, operation_)) release();
+    if (pending() && engine().test(*place_)) release();
     return !pending();
   }
 
@@ -39,61 +40,82 @@ class Request {
   /// returns at once.
   void wait() {
     if (!pending()) return;
-    communicator_.state()->engine->wait(request_, operation_, deadline_);
+    engine().wait(*place_);
     release();
   }
 
   bool pending() const { return static_cast<bool>(communicator_.state()); }
 
-  /// For the operations of the library: starts what `start(MPI_Request*)` returns the MPI code of. `buffers` lives
-  /// until completion.
-  template <class Start>
+  /// Withdraws a receive to which no message has come: returns true, and the request is complete without having
+  /// received. Returns false for everything else, which goes on.
+  bool cancel() {
+    if (!pending() || place_->complete || place_->operation.collective || *place_->operation.name != 'r') return false;
+    int done = 0, cancelled = 0;
+    MPI_Status status;
+    engine().check_operation(MPI_Cancel(&place_->request), place_->operation);
+    engine().check_operation(MPI_Request_get_status(place_->request, &done, &status), place_->operation);
+    if (done != 0) MPI_Test_cancelled(&status, &cancelled);
+    if (cancelled == 0) return false;
+    MPI_Test(&place_->request, &done, MPI_STATUS_IGNORE);
+    release();
+    return true;
+  }
+
+  /// The operation goes on without this handle, its buffers kept: `poll` and every wait of its communicator move it
+  /// on.
+  void detach() {
+    if (!pending()) return;
+    engine().detach(place_);
+    communicator_ = Communicator();
+  }
+
+  /// For who waits by `test` and other means: throws the deadline's report, on every rank, once `waited` has passed it.
+  void check_deadline(std::chrono::milliseconds waited) {
+    if (pending()) engine().check_deadline(place_->operation, place_->deadline, waited);
+  }
+
+  /// For the operations of the library: starts what `begin(MPI_Request*)`, which holds all that it needs by value,
+  /// returns the MPI code of. `steps` lives until completion.
+  template <class Begin>
   static Request start(const Communicator& communicator, comm::Operation operation, std::chrono::milliseconds deadline,
-                       std::shared_ptr<void> buffers, Start&& begin) {
+                       std::unique_ptr<comm::Steps> steps, Begin begin) {
     auto& state = *communicator.state();
-    if (state.engine->poisoned()) state.engine->poll();
+    auto& engine = *state.engine;
+    if (engine.poisoned()) engine.poll();
+    operation.axis = state.group->name.c_str();
+    operation.sequence = ++state.group->sequence;
+    MPI_Request native = MPI_REQUEST_NULL;
+    engine.check_operation(begin(&native), operation);
     Request result;
-    operation.axis = state.name.c_str();
-    operation.sequence = ++state.sequence;
-    state.engine->check_operation(begin(&result.request_), operation);
-    result.operation_ = operation;
-    result.deadline_ = deadline;
-    result.buffers_ = std::move(buffers);
+    result.place_ = engine.add({native, operation, deadline, std::move(steps), state.group});
     result.communicator_ = communicator;
     return result;
   }
 
  private:
+  comm::Engine& engine() const { return *communicator_.state()->engine; }
   void swap(Request& other) noexcept {
-    std::swap(request_, other.request_);
-    std::swap(operation_, other.operation_);
-    std::swap(deadline_, other.deadline_);
-    std::swap(buffers_, other.buffers_);
+    std::swap(place_, other.place_);
     std::swap(communicator_, other.communicator_);
   }
   void release() {
-    buffers_.reset();
+    engine().remove(place_);
     communicator_ = Communicator();
   }
   void finish() noexcept {
     if (!pending()) return;
-    auto& engine = *communicator_.state()->engine;
-    if (comm::mpi_is_alive() && !engine.poisoned() && std::uncaught_exceptions() == 0) {
+    if (comm::mpi_is_alive() && !engine().poisoned() && std::uncaught_exceptions() == 0) {
       try {
         return wait();
       } catch (const std::exception& error) {
         std::fprintf(stderr, "kerkis: while a request was destroyed: %s\n", error.what());
       }
     }
-    engine.announce(message("an exception abandoned ", operation_.text(), " on rank ", engine.rank()));
-    comm::leak(std::move(buffers_));
-    comm::leak(std::move(communicator_));
+    engine().announce(message("an exception abandoned ", place_->operation.text(), " on rank ", engine().rank()));
+    communicator_ = Communicator();  // the engine keeps the operation, for ever
   }
 
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  comm::Operation operation_;
-  std::chrono::milliseconds deadline_{};
-  std::shared_ptr<void> buffers_;
+  comm::PendingList::iterator place_;
   Communicator communicator_;
 };
 
