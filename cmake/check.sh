@@ -3,7 +3,7 @@
 # Sets up what is missing, builds everything, runs every test: optimised, and under the address and undefined-behaviour sanitizers.
 # Arguments go to ctest:  sh cmake/check.sh -R comm
 
-extras="clang libomp-dev"
+extras="clang libomp-dev iproute2"
 . "$(dirname -- "$0")/toolchain.sh"
 
 for preset in release asan; do

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reduces until a wait fails; then each rank says on stderr what it caught and how long after its last success. It
+// stays for a while before it leaves, since the launcher kills the others when the first one has left.
+#include <kerkis/comm/all_reduce.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+int main(int argc, char** argv) {
+  int provided = 0, rank = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  Kokkos::initialize(Kokkos::InitializationSettings().set_num_threads(1).set_disable_warnings(true));
+  const kerkis::Communicator world(MPI_COMM_WORLD);
+  const Kokkos::View<double*, Kokkos::HostSpace> view("view", 1000);
+  auto last = Clock::now();
+  const auto reduce = [&] {
+    kerkis::all_reduce(Kokkos::DefaultHostExecutionSpace(), world, view, {.deadline = 3s}).wait();
+    last = Clock::now();
+  };
+  try {
+    reduce();
+    if (rank == 0) std::puts("all ranks have met");
+    std::fflush(stdout);
+    for (const auto start = last; last - start < 60s;) reduce();
+    std::fprintf(stderr, "rank %d caught nothing\n", rank);
+  } catch (const std::exception& error) {
+    const std::chrono::duration<double> waited = Clock::now() - last;
+    std::fprintf(stderr, "rank %d caught after %.1f s: %s\n", rank, waited.count(), error.what());
+  }
+  std::fflush(stderr);
+  std::this_thread::sleep_for(3s);
+  std::_Exit(1);
+}
