@@ -2,8 +2,8 @@
 // The verifier against a second, slow reading of its rules that tries every interleaving of the ranks.
 #include <doctest/doctest.h>
 
-#include <kerkis/schedule/gpipe.hpp>
-#include <kerkis/schedule/one_forward_one_backward.hpp>
+#include <kerkis/schedule/forward_only.hpp>
+#include <kerkis/schedule/registry.hpp>
 #include <kerkis/schedule/verifier.hpp>
 
 #include <algorithm>
@@ -12,41 +12,17 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "candidate.hpp"
 #include "schedules.hpp"
 
 using namespace kerkis::schedule;
 
 namespace {
-
-using List = std::vector<Action>;
-
-struct Candidate {
-  PipelineShape shape;
-  std::vector<List> lists;
-  std::vector<int> stages;  // of rank * chunks + chunk
-
-  Table table() const {
-    std::vector<ActionList> all;
-    for (const List& list : lists) {
-      ActionList& mine = all.emplace_back();
-      for (const Action& action : list) mine.append(action);
-    }
-    return Table(shape, std::move(all), stages);
-  }
-};
-
-Candidate candidate(const Table& table) {
-  Candidate result{table.shape(), {}, {}};
-  for (int rank = 0; rank < table.ranks(); ++rank) {
-    result.lists.emplace_back(table.actions(rank).begin(), table.actions(rank).end());
-    for (int chunk = 0; chunk < table.chunks(); ++chunk) result.stages.push_back(table.stage(rank, chunk));
-  }
-  return result;
-}
 
 // Complete, and ordered within each rank: by looking up every pair that has an order.
 bool lists_are_valid(const Candidate& c) {
@@ -71,18 +47,21 @@ bool lists_are_valid(const Candidate& c) {
       if (kind == ActionKind::backward || kind == ActionKind::backward_weight) put(2);
     }
   }
-  const std::size_t all = 3 * static_cast<std::size_t>(stages) * static_cast<std::size_t>(c.shape.microbatches);
+  const bool trains = c.purpose == Purpose::training;
+  const std::size_t all =
+      (trains ? 3 : 1) * static_cast<std::size_t>(stages) * static_cast<std::size_t>(c.shape.microbatches);
   if (computations != all || where.size() != all) return false;
   const auto in_order = [&](std::pair<int, int> earlier, std::pair<int, int> later) {
     return earlier.first != later.first || earlier.second <= later.second;
   };
   for (int stage = 0; stage < stages; ++stage) {
     for (int m = 0; m < c.shape.microbatches; ++m) {
+      if (!where.contains({0, stage, m})) return false;
+      if (stage > 0 && !in_order(where[{0, stage - 1, m}], where[{0, stage, m}])) return false;
+      if (!trains) continue;
       if (!in_order(where[{0, stage, m}], where[{1, stage, m}])) return false;
       if (!in_order(where[{1, stage, m}], where[{2, stage, m}])) return false;
-      if (stage == 0) continue;
-      if (!in_order(where[{0, stage - 1, m}], where[{0, stage, m}])) return false;
-      if (!in_order(where[{1, stage, m}], where[{1, stage - 1, m}])) return false;
+      if (stage > 0 && !in_order(where[{1, stage, m}], where[{1, stage - 1, m}])) return false;
     }
   }
   return true;
@@ -264,30 +243,6 @@ Candidate random_candidate(std::mt19937& random) {
   return c;
 }
 
-void mutate(Candidate& c, std::mt19937& random) {
-  List& list = c.lists[random() % c.lists.size()];
-  if (list.empty()) return;
-  const std::size_t at = random() % list.size();
-  const std::size_t other = random() % list.size();
-  switch (random() % 5) {
-  case 0:
-    std::swap(list[at], list[other]);
-    break;
-  case 1:
-    list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
-    break;
-  case 2:
-    list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), list[other]);
-    break;
-  case 3:
-    list[at].microbatch += random() % 2 == 0 ? 1 : -1;
-    break;
-  default:
-    list[at].kind = static_cast<ActionKind>(random() % 4);
-    break;
-  }
-}
-
 }  // namespace
 
 TEST_CASE("every small known schedule at every depth") {
@@ -301,6 +256,22 @@ TEST_CASE("every small known schedule at every depth") {
           for (int sends = 0; sends <= 2; ++sends) CHECK(agree(candidate(table), {receives, sends}, tally));
         }
       }
+    }
+  }
+  CHECK(tally[Fault::none] > 100);
+  CHECK(tally[Fault::deadlock] > 10);
+}
+
+TEST_CASE("every schedule of the library, small") {
+  std::map<Fault, int> tally;
+  for (const PipelineShape shape : {PipelineShape{1, 2}, {2, 1}, {2, 2}, {2, 3}, {3, 1}, {3, 2}}) {
+    std::vector<Candidate> all{candidate(make_table<kerkis::ForwardOnly>({shape.ranks, shape.microbatches, 2}))};
+    for (const std::string_view name : Known::names) {
+      const int chunks = name == "interleaved" || name == "bfs" ? 2 : 1;
+      all.push_back(candidate(make_table(name, {shape.ranks, shape.microbatches, chunks})));
+    }
+    for (const Candidate& c : all) {
+      for (const Depth depth : {Depth{0, 0}, Depth{1, 0}, Depth{0, 1}}) CHECK(agree(c, depth, tally));
     }
   }
   CHECK(tally[Fault::none] > 100);
@@ -323,10 +294,16 @@ TEST_CASE("random orders: neither too strict nor too lax") {
 TEST_CASE("mutations of sound tables") {
   std::mt19937 random(19811965);
   std::map<Fault, int> tally;
-  const std::vector<Candidate> sound{
-      candidate(make_table<kerkis::GPipe>({3, 3})), candidate(make_table<kerkis::OneForwardOneBackward>({3, 3})),
-      candidate(make_table<user::ZeroBubble<1, 1>>({2, 4})), candidate(make_table<user::GPipeV>({2, 2}))};
-  for (int trial = 0; trial < 1000; ++trial) {
+  const std::vector<Candidate> sound{candidate(make_table<kerkis::GPipe>({3, 3})),
+                                     candidate(make_table<kerkis::OneForwardOneBackward>({3, 3})),
+                                     candidate(make_table<user::ZeroBubble<1, 1>>({2, 4})),
+                                     candidate(make_table<user::GPipeV>({2, 2})),
+                                     candidate(make_table<kerkis::ZeroBubbleV>({2, 2})),
+                                     candidate(make_table<kerkis::ZeroBubbleVMin>({2, 2})),
+                                     candidate(make_table<kerkis::DualPipeV>({2, 2})),
+                                     candidate(make_table<kerkis::Interleaved<2>>({2, 2})),
+                                     candidate(make_table<kerkis::ForwardOnly>({3, 2, 2}))};
+  for (int trial = 0; trial < 2000; ++trial) {
     CAPTURE(trial);
     Candidate c = sound[random() % sound.size()];
     for (auto k = random() % 3 + 1; k > 0; --k) mutate(c, random);

@@ -158,7 +158,7 @@ TEST_CASE("a table with a missing computation") {
   check_fault(table_of({2, 2}, {{f(0), b(0), b(1)}, {f(0), f(1), b(0), b(1)}}), Fault::missing, 0, f(1));
   check_fault(table_of({1, 1}, {{f(0), i(0)}}), Fault::missing, 0, w(0));
   check_fault(table_of({1, 1}, {{}}), Fault::missing, 0, f(0));
-  check_fault(make_table<GPipe>({.ranks = 2, .microbatches = 1, .chunks = 2}), Fault::missing, 0, f(0, 1));
+  check_fault(make_table<user::OneByOne>({.ranks = 2, .microbatches = 1, .chunks = 2}), Fault::missing, 0, f(0, 1));
   CHECK(explain(verify(table_of({1, 1}, {{f(0), i(0)}}))) ==
         "a computation is missing: rank 0, backward_weight of microbatch 0, chunk 0");
 }

@@ -33,18 +33,39 @@ template <class Schedule, std::size_t ranks, std::size_t microbatches>
 constexpr schedule::Fault static_fault() {
   if constexpr (ranks == dynamic || microbatches == dynamic || ranks == 0) {
     return schedule::Fault::none;
-  } else if constexpr (schedule::small<Schedule, static_cast<int>(ranks), static_cast<int>(microbatches)>) {
-    return schedule::static_fault<Schedule, static_cast<int>(ranks), static_cast<int>(microbatches)>;
   } else {
+    constexpr int p = static_cast<int>(ranks), m = static_cast<int>(microbatches);
+    if constexpr (!schedule::refusal<Schedule>({p, m}).empty()) return schedule::Fault::refused;
+    if constexpr (schedule::small<Schedule, p, m>) return schedule::static_fault<Schedule, p, m>;
     return schedule::Fault::none;
   }
+}
+
+/// Instantiated for a schedule that deadlocks or refuses the numbers, so that the compiler shows why in its argument.
+template <class Cycle>
+struct Deadlocks {
+  static_assert(sizeof(Cycle) == 0, "kerkis: the schedule of this Pipeline deadlocks: these ranks wait for each other");
+};
+template <class Reason>
+struct Refuses {
+  static_assert(sizeof(Reason) == 0, "kerkis: the schedule of this Pipeline can't do these numbers of ranks and "
+                                     "microbatches, for this reason");
+};
+template <class Schedule, std::size_t ranks, std::size_t microbatches, schedule::Fault fault>
+constexpr bool possible() {
+  constexpr int p = static_cast<int>(ranks), m = static_cast<int>(microbatches);
+  if constexpr (fault == schedule::Fault::deadlock)
+    return sizeof(Deadlocks<schedule::static_deadlock<Schedule, p, m>>) != 0;
+  if constexpr (fault == schedule::Fault::refused)
+    return sizeof(Refuses<schedule::static_refusal<Schedule, p, m>>) != 0;
+  return true;
 }
 }  // namespace policy
 
 /// The layers are spread over the ranks of the axis in stages, and microbatches flow through them: Huang et al. 2019,
-/// "GPipe", arXiv:1811.06965. Options: a schedule (OneForwardOneBackward if none is given, GPipe, or a type of your own
-/// with an `order` function) and Microbatches<M> (the run's choice if not given). A plan whose numbers are static and
-/// small is proven free of deadlock when it is compiled, others when the schedule's table is built.
+/// "GPipe", arXiv:1811.06965. Options: a schedule (OneForwardOneBackward if none is given; see kerkis/schedule, or a
+/// type of your own with an `order` function) and Microbatches<M> (the run's choice if not given). A plan whose numbers
+/// are static and small is proven free of deadlock when it is compiled, others when the schedule's table is built.
 template <std::size_t N = dynamic, class... Options>
 struct Pipeline {
   static_assert(N != 0, "kerkis: Pipeline<0>: an axis needs at least one rank");
@@ -62,7 +83,7 @@ struct Pipeline {
       policy::find_option<policy::is_microbatches, policy::OpenMicrobatches, Options...>::type::count;
 
   static constexpr kerkis::schedule::Fault fault = policy::static_fault<schedule, N, microbatches>();
-  static_assert(fault != kerkis::schedule::Fault::deadlock, "kerkis: the schedule of this Pipeline deadlocks");
+  static_assert(policy::possible<schedule, N, microbatches, fault>());
   static_assert(fault != kerkis::schedule::Fault::missing,
                 "kerkis: the schedule of this Pipeline leaves a computation out");
   static_assert(fault != kerkis::schedule::Fault::doubled,

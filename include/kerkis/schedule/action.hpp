@@ -10,32 +10,46 @@
 /// Pipeline schedules as constexpr data: needs neither MPI nor Kokkos.
 namespace kerkis::schedule {
 
-/// What a rank computes for one microbatch and one of its chunks of layers. `backward` is both halves as one block: the
-/// simulator lets its gradient leave when the block ends. The two halves alone are those of zero-bubble schedules (Qi
-/// et al. 2024, arXiv:2401.10241): backward_input gives the gradient of the input, backward_weight the parameters'.
+/// What a rank does for one of its chunks of layers, and for one microbatch if it computes. `backward` is both halves
+/// as one block: the simulator lets its gradient leave when the block ends. The two halves alone are those of
+/// zero-bubble schedules (Qi et al. 2024, arXiv:2401.10241): backward_input gives the gradient of the input,
+/// backward_weight the parameters'.
 enum class ActionKind : unsigned char { forward, backward, backward_input, backward_weight };
 
-[[nodiscard]] constexpr bool computes_input_gradient(ActionKind kind) noexcept {
-  return kind == ActionKind::backward || kind == ActionKind::backward_input;
+/// What is known of a kind; everything that reads tables asks here. The set is open: a new kind is a line in the
+/// enumeration and one in `kind_traits`. One that computes nothing of the three belongs to no microbatch: it has no
+/// messages, may stand anywhere in a list and any number of times, and what else must hold for it is for `verify` to
+/// say.
+struct KindTraits {
+  std::string_view name = "unknown";
+  char letter = '?';  ///< in schedule files
+  bool forward = false;
+  bool input_gradient = false;
+  bool weight_gradient = false;
+
+  [[nodiscard]] constexpr bool computes() const noexcept { return forward || input_gradient || weight_gradient; }
+};
+
+inline constexpr KindTraits kind_traits[] = {
+    {"forward", 'F', true, false, false},
+    {"backward", 'B', false, true, true},
+    {"backward_input", 'I', false, true, false},
+    {"backward_weight", 'W', false, false, true},
+};
+inline constexpr KindTraits unknown_kind;
+
+[[nodiscard]] constexpr bool known(ActionKind kind) noexcept {
+  return static_cast<std::size_t>(kind) < std::size(kind_traits);
 }
 
-[[nodiscard]] constexpr bool computes_weight_gradient(ActionKind kind) noexcept {
-  return kind == ActionKind::backward || kind == ActionKind::backward_weight;
+[[nodiscard]] constexpr const KindTraits& traits(ActionKind kind) noexcept {
+  return known(kind) ? kind_traits[static_cast<std::size_t>(kind)] : unknown_kind;
 }
 
-[[nodiscard]] constexpr std::string_view to_string(ActionKind kind) noexcept {
-  switch (kind) {
-  case ActionKind::forward:
-    return "forward";
-  case ActionKind::backward:
-    return "backward";
-  case ActionKind::backward_input:
-    return "backward_input";
-  case ActionKind::backward_weight:
-    return "backward_weight";
-  }
-  return "unknown";
-}
+[[nodiscard]] constexpr bool computes_forward(ActionKind kind) noexcept { return traits(kind).forward; }
+[[nodiscard]] constexpr bool computes_input_gradient(ActionKind kind) noexcept { return traits(kind).input_gradient; }
+[[nodiscard]] constexpr bool computes_weight_gradient(ActionKind kind) noexcept { return traits(kind).weight_gradient; }
+[[nodiscard]] constexpr std::string_view to_string(ActionKind kind) noexcept { return traits(kind).name; }
 
 /// `microbatch` counts from 0, `chunk` from 0 within the rank.
 struct Action {
@@ -77,15 +91,22 @@ class ActionList {
   std::vector<Action> actions_;
 };
 
-/// A schedule is a type with a name and an order of actions for every rank. It may also say
-///   static constexpr int chunks                                     chunks per rank (otherwise the shape's), and
+/// A number of chunks that the shape gives, not the schedule's type.
+inline constexpr int chunks_of_shape = 0;
+
+/// A schedule is a type with a name and an order of actions, either of every rank by itself (`order`) or of all ranks
+/// at once (`orders`, where the list of one follows from those of others). It may also say
+///   static constexpr int chunks                                     chunks per rank (otherwise, or if it is
+///                                                                   chunks_of_shape, the shape's),
 ///   static constexpr int stage(PipelineShape, int rank, int chunk)  which stage a chunk is
-///                                                                   (otherwise looped: chunk * ranks + rank).
+///                                                                   (otherwise looped: chunk * ranks + rank),
+///   static constexpr bool trains                                    false: forward passes only, and
+///   static constexpr std::string_view refusal(PipelineShape)        why it can't do this shape; empty: it can.
 template <class S>
-concept Schedule = requires(PipelineShape shape, int rank, ActionList& list) {
+concept Schedule = requires {
   { S::name } -> std::convertible_to<std::string_view>;
-  S::order(shape, rank, list);
-};
+} && (requires(PipelineShape shape, int rank, ActionList& list) { S::order(shape, rank, list); } ||
+      requires(PipelineShape shape, std::span<ActionList> lists) { S::orders(shape, lists); });
 
 }  // namespace kerkis::schedule
 

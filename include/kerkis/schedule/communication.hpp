@@ -42,14 +42,15 @@ struct Handoff {
   int output = no_message;  ///< sent after it
 };
 
-/// The communication that follows from a table with valid lists: each message has one number, the same on every rank.
-/// Nothing is sent at the ends of the pipeline, nor between two stages of one rank.
+/// The communication that follows from a table with valid lists, whatever kinds of action they hold: forwards send on,
+/// what gives the gradient of an input sends back, nothing else has messages. Each message has one number, the same on
+/// every rank. Nothing is sent at the ends of the pipeline, nor between two stages of one rank.
 class Communication {
  public:
   constexpr explicit Communication(const Table& table)
       : microbatches_(table.microbatches()), boundaries_(table.stages() - 1), channel_of_(2 * boundaries_ + 1),
         messages_(2 * boundaries_ * microbatches_ + 1), consumed_(2 * boundaries_ * microbatches_ + 1),
-        handoffs_(3 * table.stages() * microbatches_), first_handoff_(table.ranks()) {
+        handoffs_(actions_of(table)), first_handoff_(table.ranks()) {
     make_channels(table);
     detail::Array<int> number_of(2 * boundaries_ * microbatches_ + 1);
     number_sends(table, number_of);
@@ -80,6 +81,12 @@ class Communication {
 
   constexpr const Channel& at(int index) const { return channels_[static_cast<std::size_t>(index)]; }
 
+  static constexpr int actions_of(const Table& table) {
+    std::size_t sum = 0;
+    for (int rank = 0; rank < table.ranks(); ++rank) sum += table.actions(rank).size();
+    return static_cast<int>(sum);
+  }
+
   constexpr void make_channels(const Table& table) {
     // Of each rank's outgoing channels the newest, and of each channel the one before it; 0 is none, k the (k-1)-th.
     channels_.reserve(2 * static_cast<std::size_t>(boundaries_));
@@ -105,7 +112,7 @@ class Communication {
       channel_of_[boundary] = channel_of_[boundary + boundaries_] = none;
       if (below == above) continue;
       channel_of_[boundary] = join({Direction::forward, below, above});
-      channel_of_[boundary + boundaries_] = join({Direction::backward, above, below});
+      if (table.trains()) channel_of_[boundary + boundaries_] = join({Direction::backward, above, below});
     }
     for (Channel& channel : channels_) {
       channel.first = size_;
@@ -120,8 +127,8 @@ class Communication {
       first_handoff_[rank] = next;
       for (const Action& action : table.actions(rank)) {
         Handoff& handoff = handoffs_[next++];
-        if (action.kind == ActionKind::backward_weight) continue;
-        const bool forward = action.kind == ActionKind::forward;
+        const bool forward = computes_forward(action.kind);
+        if (!forward && !computes_input_gradient(action.kind)) continue;
         const int boundary = table.stage(rank, action.chunk) - (forward ? 0 : 1);
         if (boundary < 0 || boundary == boundaries_) continue;
         const Message message{forward ? Direction::forward : Direction::backward, boundary, action.microbatch};
@@ -140,8 +147,8 @@ class Communication {
     for (int rank = 0; rank < table.ranks(); ++rank) {
       for (const Action& action : table.actions(rank)) {
         Handoff& handoff = handoffs_[next++];
-        if (action.kind == ActionKind::backward_weight) continue;
-        const bool forward = action.kind == ActionKind::forward;
+        const bool forward = computes_forward(action.kind);
+        if (!forward && !computes_input_gradient(action.kind)) continue;
         const int boundary = table.stage(rank, action.chunk) - (forward ? 1 : 0);
         if (boundary < 0 || boundary == boundaries_) continue;
         const Message message{forward ? Direction::forward : Direction::backward, boundary, action.microbatch};

@@ -12,6 +12,7 @@ namespace kerkis {
 /// same order as under the other schedules.
 struct GPipe {
   static constexpr std::string_view name = "gpipe";
+  static constexpr int chunks = 1;
 
   static constexpr void order(PipelineShape shape, int /*rank*/, ActionList& list) {
     for (int m = 0; m < shape.microbatches; ++m) list.forward(m);

@@ -12,6 +12,7 @@ namespace kerkis {
 /// Rank r (from 0) keeps at most min(microbatches, ranks - r) microbatches alive.
 struct OneForwardOneBackward {
   static constexpr std::string_view name = "1f1b";
+  static constexpr int chunks = 1;
 
   static constexpr void order(PipelineShape shape, int rank, ActionList& list) {
     const int warmup = std::min(shape.microbatches, shape.ranks - 1 - rank);

@@ -24,16 +24,18 @@ struct Depth {
 /// As deep as may help.
 inline constexpr Depth unbounded{std::numeric_limits<int>::max(), std::numeric_limits<int>::max()};
 
-enum class Fault : unsigned char { none, bad_shape, bad_action, doubled, missing, misordered, deadlock };
+enum class Fault : unsigned char { none, refused, bad_shape, bad_action, doubled, missing, misordered, deadlock };
 
 [[nodiscard]] constexpr std::string_view to_string(Fault fault) noexcept {
   switch (fault) {
   case Fault::none:
     return "proven";
+  case Fault::refused:
+    return "the schedule can't do this number of ranks, microbatches or chunks";
   case Fault::bad_shape:
     return "an extent is below 1, a rank has no list, or a stage has no place or two";
   case Fault::bad_action:
-    return "an action names a microbatch or chunk that does not exist";
+    return "an action is of a kind, microbatch or chunk that the table does not have";
   case Fault::doubled:
     return "a computation is listed twice";
   case Fault::missing:

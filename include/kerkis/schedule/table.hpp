@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include <kerkis/core/error.hpp>
 #include <kerkis/schedule/action.hpp>
 
 namespace kerkis::schedule {
+
+/// What a table is complete for: forward and backward of every microbatch, or forward alone.
+enum class Purpose : unsigned char { training, inference };
 
 /// The global table of a schedule: every rank's list of actions, and which stage each (rank, chunk) is. Every rank's
 /// work and all communication follow from it. A Table may hold nonsense: `verify` judges it; everything else asks for
@@ -17,8 +22,9 @@ namespace kerkis::schedule {
 class Table {
  public:
   /// lists: one per rank. stages: that of (rank, chunk) at rank * shape.chunks + chunk; empty: looped placement.
-  constexpr Table(PipelineShape shape, std::vector<ActionList> lists, std::vector<int> stages = {})
-      : shape_(shape), lists_(std::move(lists)), stages_(std::move(stages)) {
+  constexpr Table(PipelineShape shape, std::vector<ActionList> lists, std::vector<int> stages = {},
+                  Purpose purpose = Purpose::training)
+      : shape_(shape), purpose_(purpose), lists_(std::move(lists)), stages_(std::move(stages)) {
     if (stages_.empty()) {
       stages_.reserve(lists_.size());
       for (int rank = 0; rank < shape.ranks; ++rank) {
@@ -35,6 +41,8 @@ class Table {
   }
 
   [[nodiscard]] constexpr PipelineShape shape() const noexcept { return shape_; }
+  [[nodiscard]] constexpr Purpose purpose() const noexcept { return purpose_; }
+  [[nodiscard]] constexpr bool trains() const noexcept { return purpose_ == Purpose::training; }
   [[nodiscard]] constexpr int ranks() const noexcept { return shape_.ranks; }
   [[nodiscard]] constexpr int microbatches() const noexcept { return shape_.microbatches; }
   [[nodiscard]] constexpr int chunks() const noexcept { return shape_.chunks; }
@@ -60,6 +68,7 @@ class Table {
   static constexpr std::size_t index(int value) noexcept { return static_cast<std::size_t>(value); }
 
   PipelineShape shape_;
+  Purpose purpose_;
   std::vector<ActionList> lists_;
   std::vector<int> stages_;
   std::vector<int> slots_;  // of a stage: rank * chunks + chunk, or -1
@@ -68,25 +77,46 @@ class Table {
 /// The shape with the schedule's own number of chunks, if it fixes one.
 template <Schedule S>
 [[nodiscard]] constexpr PipelineShape shape_for(PipelineShape shape) noexcept {
-  if constexpr (requires { S::chunks; }) shape.chunks = S::chunks;
+  if constexpr (requires { S::chunks; }) {
+    if (S::chunks != chunks_of_shape) shape.chunks = S::chunks;
+  }
   return shape;
 }
 
-/// The table of a schedule.
+/// Why the schedule can't do a shape, empty if it can. Extents below 1 are for `verify` to refuse.
+template <Schedule S>
+[[nodiscard]] constexpr std::string_view refusal([[maybe_unused]] PipelineShape shape) {
+  if constexpr (requires { S::refusal(shape); }) return S::refusal(shape_for<S>(shape));
+  return {};
+}
+
+/// The table of a schedule. Throws InputError with the reason if the schedule refuses the shape.
 template <Schedule S>
 [[nodiscard]] constexpr Table make_table(PipelineShape shape) {
   shape = shape_for<S>(shape);
+  if (const std::string_view reason = refusal<S>(shape); !reason.empty()) {
+    throw InputError(message("the schedule ", std::string_view(S::name), " can't do ", shape.ranks, " ranks, ",
+                             shape.microbatches, " microbatches and ", shape.chunks, " chunks: ", reason));
+  }
   std::vector<ActionList> lists(static_cast<std::size_t>(std::max(shape.ranks, 0)));
+  if constexpr (requires { S::orders(shape, std::span<ActionList>(lists)); }) {
+    S::orders(shape, std::span<ActionList>(lists));
+  } else {
+    for (int rank = 0; rank < shape.ranks; ++rank) {
+      ActionList& list = lists[static_cast<std::size_t>(rank)];
+      list.reserve(2 * static_cast<std::size_t>(std::max(shape.microbatches, 0)));
+      S::order(shape, rank, list);
+    }
+  }
   std::vector<int> stages;
-  for (int rank = 0; rank < shape.ranks; ++rank) {
-    ActionList& list = lists[static_cast<std::size_t>(rank)];
-    list.reserve(2 * static_cast<std::size_t>(std::max(shape.microbatches, 0)));
-    S::order(shape, rank, list);
-    if constexpr (requires { S::stage(shape, rank, 0); }) {
+  if constexpr (requires { S::stage(shape, 0, 0); }) {
+    for (int rank = 0; rank < shape.ranks; ++rank) {
       for (int chunk = 0; chunk < shape.chunks; ++chunk) stages.push_back(S::stage(shape, rank, chunk));
     }
   }
-  return Table(shape, std::move(lists), std::move(stages));
+  Purpose purpose = Purpose::training;
+  if constexpr (requires { S::trains; }) purpose = S::trains ? Purpose::training : Purpose::inference;
+  return Table(shape, std::move(lists), std::move(stages), purpose);
 }
 
 }  // namespace kerkis::schedule

@@ -37,15 +37,33 @@ namespace kerkis::schedule {
 }
 
 /// The least receives + sends with which the table passes, of these the least sends; none if there is no such depth.
+/// More depth never hurts, so the sum is found by bisection.
 [[nodiscard]] constexpr std::optional<Depth> least_depth(const Table& table) {
   if (!verify(table, unbounded).ok()) return std::nullopt;
   const Communication communication(table);
-  for (int sum = 0;; ++sum) {
+  const auto of_sum = [&](int sum) -> std::optional<Depth> {
     for (int sends = 0; sends <= sum; ++sends) {
       const Depth depth{sum - sends, sends};
       if (detail::Trial(table, communication, depth).run()) return depth;
     }
+    return std::nullopt;
+  };
+  int enough = 0, short_of_it = -1;
+  std::optional<Depth> least = of_sum(enough);
+  for (; !least; least = of_sum(enough)) {
+    short_of_it = enough;
+    enough = 2 * enough + 1;
   }
+  while (enough - short_of_it > 1) {
+    const int middle = short_of_it + (enough - short_of_it) / 2;
+    if (const std::optional<Depth> found = of_sum(middle)) {
+      least = found;
+      enough = middle;
+    } else {
+      short_of_it = middle;
+    }
+  }
+  return least;
 }
 
 /// The proof at the least depth, which stands in the report; or why no depth helps.

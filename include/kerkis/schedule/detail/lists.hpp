@@ -31,20 +31,24 @@ constexpr void check_list(const Table& table, int rank, Report& report) {
   int position = 0;
   for (const Action& action : table.actions(rank)) {
     ++position;
-    if (action.kind > ActionKind::backward_weight || action.microbatch < 0 ||
-        action.microbatch >= table.microbatches() || action.chunk < 0 || action.chunk >= table.chunks()) {
+    if (!known(action.kind) || action.chunk < 0 || action.chunk >= table.chunks()) {
+      return fault(Fault::bad_action, action);
+    }
+    const KindTraits& kind = traits(action.kind);
+    if (!kind.computes()) continue;
+    if (action.microbatch < 0 || action.microbatch >= table.microbatches() || (!kind.forward && !table.trains())) {
       return fault(Fault::bad_action, action);
     }
     Positions& where = at(action.microbatch, action.chunk);
-    if (action.kind == ActionKind::forward) {
+    if (kind.forward) {
       if (where.forward != 0) return fault(Fault::doubled, action);
       where.forward = position;
     }
-    if (computes_input_gradient(action.kind)) {
+    if (kind.input_gradient) {
       if (where.input != 0) return fault(Fault::doubled, action);
       where.input = position;
     }
-    if (computes_weight_gradient(action.kind)) {
+    if (kind.weight_gradient) {
       if (where.weight != 0) return fault(Fault::doubled, action);
       where.weight = position;
     }
@@ -58,11 +62,12 @@ constexpr void check_list(const Table& table, int rank, Report& report) {
     for (int m = 0; m < table.microbatches(); ++m) {
       const Positions& here = at(m, chunk);
       if (here.forward == 0) return fault(Fault::missing, {ActionKind::forward, m, chunk});
-      if (here.input == 0) return fault(Fault::missing, {ActionKind::backward_input, m, chunk});
-      if (here.weight == 0) return fault(Fault::missing, {ActionKind::backward_weight, m, chunk});
       if (after_own && at(m, table.chunk_of(stage - 1)).forward > here.forward) {
         return fault(Fault::misordered, {ActionKind::forward, m, chunk});
       }
+      if (!table.trains()) continue;
+      if (here.input == 0) return fault(Fault::missing, {ActionKind::backward_input, m, chunk});
+      if (here.weight == 0) return fault(Fault::missing, {ActionKind::backward_weight, m, chunk});
       if (here.input < here.forward || (before_own && at(m, table.chunk_of(stage + 1)).input > here.input)) {
         return fault(Fault::misordered, {ActionKind::backward_input, m, chunk});
       }
