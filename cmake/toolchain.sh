@@ -132,11 +132,11 @@ refuse() {
   {
     echo "kerkis: CMake does not find every part, and nothing can be installed here ($1). Needed:"
     echo "  CMake 3.25, Ninja, a C++20 compiler (GCC 12 or clang 16), an MPI-3.1 (MPICH), Kokkos 4.6 or newer with OpenMP,"
-    echo "  OpenBLAS (its OpenMP build) with cblas.h, nlohmann-json, CLI11, doctest, Google Benchmark"
+    echo "  OpenBLAS (its OpenMP build) with cblas.h, nlohmann-json, Boost 1.81 or newer, CLI11, doctest, Google Benchmark"
     if [ -f "$tools/probe.log" ]; then sed -n 's/^.*KERKIS_MISSING /  missing: /p' "$tools/probe.log"; else echo "  missing: cmake"; fi
     echo "Usual ways:"
-    echo "  Spack:    spack install cmake ninja mpich kokkos+openmp openblas threads=openmp nlohmann-json cli11 doctest benchmark; spack load …"
-    echo "  modules:  module load cmake mpich kokkos openblas"
+    echo "  Spack:    spack install cmake ninja mpich kokkos+openmp openblas threads=openmp nlohmann-json boost cli11 doctest benchmark; spack load …"
+    echo "  modules:  module load cmake mpich kokkos openblas boost"
     echo "  source:   build Kokkos with -DKokkos_ENABLE_OPENMP=ON -DKokkos_ENABLE_SERIAL=ON, then set Kokkos_ROOT or CMAKE_PREFIX_PATH"
     echo "The probe's whole output: $tools/probe.log"
   } >&2
@@ -162,7 +162,8 @@ elif ! probe; then
     user=
     [ "$(id -u)" = 0 ] || user=$(id -u):$(id -g)
     mirror=${KERKIS_MIRROR-}
-    if [ "$ID" = debian ] && [ -z "$mirror" ]; then mirror=$(system_mirror); fi
+    # Asking apt takes a second: only where the answer is needed.
+    if [ "$ID" = debian ] && [ -z "$mirror" ] && [ ! -f "$root/etc/kerkis-root" ]; then mirror=$(system_mirror); fi
     sh "$source/cmake/private_root.sh" make "$root" "$mirror" "$log"
     script=$source/cmake/$(basename "$0")
     release_lock

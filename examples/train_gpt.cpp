@@ -2,11 +2,12 @@
 // Trains a byte-level GPT on text under any plan of data, tensor and pipeline parallelism, and lets it write a few
 // lines.
 //
-//     mpiexec -n 8 train_gpt --tensor 2 --pipeline 2 --text my.txt
+//     mpiexec -n 8 train_gpt --tensor 2 --pipeline 2 --schedule zb-v --microbatches 8 --text my.txt
 
 #include <cmath>
 #include <cstdio>
 #include <kerkis/kerkis.hpp>
+#include <kerkis/trace/chrome.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,8 +19,7 @@
 namespace kk = kerkis;
 using Space = Kokkos::DefaultExecutionSpace;
 
-template <class Schedule>
-using Plan = kk::Hybrid<kk::DataParallel<>, kk::TensorParallel<>, kk::Pipeline<kk::dynamic, Schedule>>;
+using Plan = kk::Hybrid<kk::DataParallel<>, kk::TensorParallel<>, kk::Pipeline<kk::dynamic, kk::DynamicSchedule>>;
 
 kk::nn::GptConfig config_of(const Options& o) {
   return {.layers = o.layers,
@@ -31,11 +31,26 @@ kk::nn::GptConfig config_of(const Options& o) {
           .tied = o.tie};
 }
 
+/// How the layers lie in the pipeline; with measured costs, what all ranks have measured together.
+template <class T>
+kk::PipelineOptions pipeline_of(const kk::Mesh<Plan>& mesh, const Options& o) {
+  kk::PipelineOptions options = o.pipeline_options();
+  if (o.stage_costs == "even") return options;
+  const kk::Range share = kk::partition(o.batch, mesh.extent<kk::axis::Data>(), 0);
+  const std::int64_t parts = o.microbatches > 0 ? o.microbatches : mesh.extent<kk::axis::Pipeline>();
+  const std::int64_t sequences = std::max<std::int64_t>(1, kk::partition(share.size(), parts, 0).size());
+  options.costs = kk::nn::measure_costs<T>(mesh, config_of(o), sequences * o.context, *options.recompute);
+  if (mesh.world().rank() == 0)
+    std::printf("a microbatch takes %.2f ms in a block, %.2f ms in the embedding, %.2f ms in the head\n",
+                1e3 * options.costs.layers.front(), 1e3 * options.costs.before, 1e3 * options.costs.after);
+  return options;
+}
+
 /// Everything that one run of training needs, on a mesh; used for the run itself and for its repetition on one rank.
-template <class T, class Schedule>
+template <class T>
 struct Session {
-  Session(const kk::Mesh<Plan<Schedule>>& grid, const Options& o, const kk::TextCorpus& text)
-      : mesh(grid), model(mesh, config_of(o)),
+  Session(const kk::Mesh<Plan>& grid, const Options& o, const kk::PipelineOptions& pipeline, const kk::TextCorpus& text)
+      : mesh(grid), model(mesh, config_of(o), pipeline),
         trainer(mesh, model, kk::optim::AdamW{.learning_rate = o.learning_rate, .weight_decay = o.weight_decay},
                 {.microbatches = o.microbatches,
                  .clip = o.clip,
@@ -46,21 +61,20 @@ struct Session {
 
   double validate() { return trainer.evaluate(validation.spread(64)); }
 
-  const kk::Mesh<Plan<Schedule>>& mesh;
-  kk::nn::Gpt<T, Plan<Schedule>> model;
-  kk::Trainer<Plan<Schedule>, kk::Placement<>, kk::nn::Gpt<T, Plan<Schedule>>, kk::optim::AdamW> trainer;
+  const kk::Mesh<Plan>& mesh;
+  kk::nn::Gpt<T, Plan> model;
+  kk::Trainer<Plan, kk::Placement<>, kk::nn::Gpt<T, Plan>, kk::optim::AdamW> trainer;
   kk::TokenLoader<> training, validation;
 };
 
-template <class Schedule>
-kk::Mesh<Plan<Schedule>> make_mesh(MPI_Comm ranks, std::size_t data, std::size_t tensor, std::size_t pipeline) {
-  if (data == 0) return kk::Mesh<Plan<Schedule>>(ranks, kk::tensor(tensor), kk::pipeline(pipeline));
-  return kk::Mesh<Plan<Schedule>>(ranks, kk::data(data), kk::tensor(tensor), kk::pipeline(pipeline));
+kk::Mesh<Plan> make_mesh(MPI_Comm ranks, std::size_t data, std::size_t tensor, std::size_t pipeline) {
+  if (data == 0) return kk::Mesh<Plan>(ranks, kk::tensor(tensor), kk::pipeline(pipeline));
+  return kk::Mesh<Plan>(ranks, kk::data(data), kk::tensor(tensor), kk::pipeline(pipeline));
 }
 
 /// Says what is about to run: the grid, what each rank holds, the pipeline's bubble. Needs all ranks.
-template <class T, class Schedule>
-void print_plan(const Session<T, Schedule>& session, const Options& o, double speed) {
+template <class T>
+void print_plan(const Session<T>& session, const Options& o, double speed) {
   const kk::Communicator& world = session.mesh.world();
   std::int64_t mine = 0;
   for (const auto* parameter : session.trainer.store().parameters()) mine += parameter->size();
@@ -70,7 +84,7 @@ void print_plan(const Session<T, Schedule>& session, const Options& o, double sp
   kk::all_gather(Kokkos::DefaultHostExecutionSpace(), world, here, sizes).wait();
   if (world.rank() != 0) return;
 
-  const int stages = session.mesh.template extent<kk::axis::Pipeline>(), microbatches = session.trainer.microbatches();
+  const int microbatches = session.trainer.microbatches();
   std::printf("%d rank%s: %s; %d thread%s each\n", world.size(), world.size() == 1 ? "" : "s",
               session.mesh.description().c_str(), Space().concurrency(), Space().concurrency() == 1 ? "" : "s");
   for (std::size_t rank = 0; rank < sizes.extent(0); ++rank) {
@@ -78,10 +92,10 @@ void print_plan(const Session<T, Schedule>& session, const Options& o, double sp
     std::printf("  rank %zu: %.0f parameters, %.1f MB with gradients and moments\n", rank, count,
                 4 * sizeof(T) * count * 1e-6);
   }
-  const auto table = kk::schedule::make_table<Schedule>({stages, microbatches});
+  const auto table = session.model.table(microbatches);
   std::printf(
-      "%s, %d microbatch%s per replica: predicted bubble %.1f %%\n", std::string(Schedule::name).c_str(), microbatches,
-      microbatches == 1 ? "" : "es",
+      "%s, %d stage%s, %d microbatch%s per replica: predicted bubble %.1f %%\n", session.model.schedule_name().c_str(),
+      table.stages(), table.stages() == 1 ? "" : "s", microbatches, microbatches == 1 ? "" : "es",
       100 * kk::schedule::simulate(table, {.forward = 1, .backward_input = 1, .backward_weight = 1, .communication = 0})
                 .bubble_rate);
   std::printf("%lld steps of %lld sequences of %lld bytes; matrix products run at %.0f Gflop/s here\n",
@@ -91,12 +105,12 @@ void print_plan(const Session<T, Schedule>& session, const Options& o, double sp
 }
 
 /// Repeats the first steps on rank 0 alone and prints both losses side by side.
-template <class T, class Schedule>
+template <class T>
 void verify(const kk::Communicator& world, const Options& o, const kk::TextCorpus& text,
             const std::vector<double>& losses, double step_seconds) {
   if (world.rank() == 0) {
-    const auto mesh = make_mesh<Schedule>(MPI_COMM_SELF, 1, 1, 1);
-    Session<T, Schedule> alone(mesh, o, text);
+    const auto mesh = make_mesh(MPI_COMM_SELF, 1, 1, 1);
+    Session<T> alone(mesh, o, o.pipeline_options(), text);
     double largest = 0, fastest = 1e300;
     std::printf("\nthe first %zu steps again, on one rank:\n  step   %2d ranks             1 rank\n", losses.size(),
                 world.size());
@@ -114,10 +128,10 @@ void verify(const kk::Communicator& world, const Options& o, const kk::TextCorpu
   kk::barrier(world, {.deadline = std::chrono::hours(24)}).wait();
 }
 
-template <class T, class Schedule>
+template <class T>
 void train(const Options& o) {
   config_of(o).check();  // before the ranks need each other
-  const auto mesh = make_mesh<Schedule>(MPI_COMM_WORLD, o.data, o.tensor, o.pipeline);
+  const auto mesh = make_mesh(MPI_COMM_WORLD, o.data, o.tensor, o.pipeline);
   const kk::Communicator& world = mesh.world();
   const auto least = static_cast<std::size_t>(o.context + 1);
   const kk::TextCorpus text = o.text.empty() ? kk::TextCorpus::from_folder(world, "/usr/share/common-licenses")
@@ -125,10 +139,13 @@ void train(const Options& o) {
   std::optional<Log> log;
   kk::on_root(world, [&] { log.emplace(o.log, o.text); });
 
-  std::optional<Session<T, Schedule>> session(std::in_place, mesh, o, text);
+  std::optional<Session<T>> session(std::in_place, mesh, o, pipeline_of<T>(mesh, o), text);
   const double speed = product_speed<T>(world);
   print_plan(*session, o, speed);
   Progress progress(world.rank() == 0, o.steps, operations_per_token(session->model.config()), speed);
+
+  kk::trace::Recorder recorder;
+  if (!o.trace.empty()) session->trainer.record(&recorder);
 
   std::vector<double> first_losses;
   double validation = 0, fastest = 1e300;
@@ -148,6 +165,13 @@ void train(const Options& o) {
     });
     progress.step(step, report, seconds);
   }
+  if (!o.trace.empty()) {
+    session->trainer.record(nullptr);
+    kk::trace::write_chrome(o.trace, world, recorder,
+                            kk::message("rank ", world.rank(), ": data ", mesh.coordinate<kk::axis::Data>(),
+                                        ", tensor ", mesh.coordinate<kk::axis::Tensor>(), ", pipeline ",
+                                        mesh.coordinate<kk::axis::Pipeline>()));
+  }
   if (world.rank() == 0) std::printf("validation loss %.4f nats per byte\n", validation);
 
   if (o.sample > 0) {
@@ -162,7 +186,7 @@ void train(const Options& o) {
     }
   }
   session.reset();
-  if (o.verify > 0 && world.size() > 1) verify<T, Schedule>(world, o, text, first_losses, fastest);
+  if (o.verify > 0 && world.size() > 1) verify<T>(world, o, text, first_losses, fastest);
 }
 
 int main(int argc, char** argv) {
@@ -176,9 +200,6 @@ int main(int argc, char** argv) {
     }
     kk::require(o.error.empty(), o.error);
     const bool is_double = o.precision == "double";
-    if (o.schedule == "gpipe")
-      is_double ? train<double, kk::GPipe>(o) : train<float, kk::GPipe>(o);
-    else
-      is_double ? train<double, kk::OneForwardOneBackward>(o) : train<float, kk::OneForwardOneBackward>(o);
+    is_double ? train<double>(o) : train<float>(o);
   });
 }

@@ -5,9 +5,14 @@
 #include <charconv>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <kerkis/core/error.hpp>
+#include <kerkis/policy/pipeline_options.hpp>
+#include <kerkis/schedule/choose.hpp>
 
 /// The flags of train_gpt.
 struct Options {
@@ -15,8 +20,11 @@ struct Options {
   std::size_t data = 0;  ///< 0: the ranks that remain
   std::size_t tensor = 1, pipeline = 1;
   std::string schedule = "1f1b";
-  int microbatches = 0;  ///< 0: one per stage
-  int threads = 0;       ///< per rank; 0: the cores of the node, shared by its ranks
+  int microbatches = 0;     ///< 0: one per pipeline rank
+  int chunks = 1;           ///< of layers per pipeline rank, where the schedule leaves them open
+  double memory_limit = 0;  ///< of the automatic schedule, in microbatches; 0: its own
+  std::string recompute = "none", stage_costs = "even";
+  int threads = 0;  ///< per rank; 0: the cores of the node, shared by its ranks
   // the model
   std::int64_t layers = 4, heads = 4, width = 128, context = 64;
   double dropout = 0;
@@ -27,7 +35,7 @@ struct Options {
   double learning_rate = 3e-3, weight_decay = 0.1, clip = 1;
   std::uint64_t seed = 1;
   // input and output
-  std::string text, log;
+  std::string text, log, trace;
   std::int64_t validate_every = 100, sample = 300, verify = 0;
   double temperature = 0.8;
 
@@ -51,6 +59,27 @@ struct Options {
     return kerkis::message(text, " is no number from ", least, " to ", most);
   }
 
+  /// Of none, full or every:K; nothing if it is something else.
+  static std::optional<kerkis::Recomputation> recomputation(std::string_view text) {
+    if (text == "none") return kerkis::Recomputation::none();
+    if (text == "full") return kerkis::Recomputation::full();
+    constexpr std::string_view every = "every:";
+    if (!text.starts_with(every)) return std::nullopt;
+    const std::string layers(text.substr(every.size()));
+    if (!check_whole(layers, 1, 1 << 14).empty()) return std::nullopt;
+    return kerkis::Recomputation::every(std::stoll(layers));
+  }
+
+  /// How the layers lie in the pipeline, but for their costs.
+  kerkis::PipelineOptions pipeline_options() const {
+    kerkis::Automatic automatic;
+    if (memory_limit > 0) automatic.memory_limit = memory_limit;
+    return {.schedule = schedule == kerkis::Automatic::name ? kerkis::schedule::choose(automatic)
+                                                            : kerkis::schedule::choose(schedule),
+            .chunks = chunks,
+            .recompute = recomputation(recompute)};
+  }
+
   static Options parse(int argc, char** argv) {
     Options o;
     CLI::App app("Trains a byte-level GPT on text under a plan of data, tensor and pipeline parallelism.");
@@ -69,9 +98,32 @@ struct Options {
         ->check(whole(1, 1 << 20))
         ->group("Plan");
     app.add_option("--pipeline", o.pipeline, "stages of layers")->check(whole(1, 1 << 20))->group("Plan");
-    app.add_option("--schedule", o.schedule, "of the pipeline")->check(CLI::IsMember({"gpipe", "1f1b"}))->group("Plan");
-    app.add_option("--microbatches", o.microbatches, "per data replica; 0: one per stage")
+    std::vector<std::string> schedules;
+    for (const std::string_view name : kerkis::schedule::Known::names) schedules.emplace_back(name);
+    schedules.emplace_back(kerkis::Automatic::name);
+    app.add_option("--schedule", o.schedule, "of the pipeline")->check(CLI::IsMember(schedules))->group("Plan");
+    app.add_option("--microbatches", o.microbatches, "per data replica; 0: one per pipeline rank")
         ->check(whole(0, 1 << 16))
+        ->group("Plan");
+    app.add_option("--chunks", o.chunks, "of layers per pipeline rank, where the schedule leaves them open")
+        ->check(whole(1, 1 << 14))
+        ->group("Plan");
+    app.add_option("--memory-limit", o.memory_limit,
+                   "of the automatic schedule: microbatches that a rank may keep; 0: two per pipeline rank")
+        ->check(real(0, 1e9))
+        ->group("Plan");
+    app.add_option("--recompute", o.recompute,
+                   "none, full or every:K layers: keep the inputs of such segments only, and run their forward again")
+        ->check(CLI::Validator(
+            [](std::string& text) {
+              return recomputation(text) ? std::string() : kerkis::message(text, " is none of none, full, every:K");
+            },
+            "none|full|every:K", "recompute"))
+        ->group("Plan");
+    app.add_option(
+           "--stage-costs", o.stage_costs,
+           "even: as many layers in every stage; measured: by the time that layers, embedding and head take here")
+        ->check(CLI::IsMember({"even", "measured"}))
         ->group("Plan");
     app.add_option("--threads", o.threads, "per rank; 0: the cores of the node, shared by its ranks")
         ->check(whole(0, 256))
@@ -102,6 +154,8 @@ struct Options {
         ->check(whole(0, 1LL << 31))
         ->group("Text");
     app.add_option("--log", o.log, "file for one JSON object per step")->group("Text");
+    app.add_option("--trace", o.trace, "file for what every rank did, which chrome://tracing and Perfetto show")
+        ->group("Text");
     app.add_option("--sample", o.sample, "bytes to generate at the end")->check(whole(0, 1 << 24))->group("Text");
     app.add_option("--temperature", o.temperature, "of the sample; 0: always the likeliest byte")
         ->check(real(0, 1e300))
@@ -113,6 +167,8 @@ struct Options {
     try {
       app.parse(argc, argv);
       if (app.count("--text") > 0 && o.text.empty()) o.error = "--text: the name of the file is empty";
+      if (o.memory_limit > 0 && o.schedule != kerkis::Automatic::name)
+        o.error = "--memory-limit: only the automatic schedule has one";
     } catch (const CLI::CallForHelp&) {
       o.help = app.help();
     } catch (const CLI::ParseError& wrong) {

@@ -3,70 +3,127 @@
 #include <doctest/doctest.h>
 #include <kerkis/comm/all_gather.hpp>
 #include <kerkis/comm/all_reduce.hpp>
+#include <kerkis/comm/all_to_all.hpp>
 #include <kerkis/comm/broadcast.hpp>
-#include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/gather.hpp>
+#include <kerkis/comm/reduce.hpp>
 #include <kerkis/comm/reduce_scatter.hpp>
+#include <kerkis/comm/scan.hpp>
+#include <kerkis/comm/scatter.hpp>
 
 #include <string>
+#include <vector>
 
 namespace {
 
 using kerkis::Communicator;
 using kerkis::InputError;
+using kerkis::Reduction;
 using Host = Kokkos::DefaultHostExecutionSpace;
 using View = Kokkos::View<float*, Kokkos::HostSpace>;
 
-TEST_CASE("Views with gaps") {
-  const Host host;
-  const Communicator world(MPI_COMM_WORLD);
-  const Kokkos::View<float**, Kokkos::LayoutRight, Kokkos::HostSpace> matrix("table", 4, 6);
-  const auto gaps = Kokkos::subview(matrix, Kokkos::ALL, 1);
-  const View four("four", 4);
-  const std::string words = " takes contiguous Views; 'table' has gaps";
-  const int peer = world.rank() == 0 ? 1 : 0;
-  CHECK_THROWS_WITH_AS(kerkis::all_reduce(host, world, gaps), ("all_reduce" + words).c_str(), InputError);
-  CHECK_THROWS_WITH_AS(kerkis::broadcast(host, world, gaps), ("broadcast" + words).c_str(), InputError);
-  CHECK_THROWS_WITH_AS(kerkis::all_gather(host, world, gaps, four), ("all_gather" + words).c_str(), InputError);
-  CHECK_THROWS_WITH_AS(kerkis::all_gather(host, world, four, gaps), ("all_gather" + words).c_str(), InputError);
-  CHECK_THROWS_WITH_AS(kerkis::reduce_scatter(host, world, four, gaps), ("reduce_scatter" + words).c_str(), InputError);
-  if (world.size() > 1) {
-    CHECK_THROWS_WITH_AS(kerkis::send(host, world, gaps, {.to = peer}), ("send" + words).c_str(), InputError);
-    CHECK_THROWS_WITH_AS(kerkis::receive(host, world, gaps, {.from = peer}), ("receive" + words).c_str(), InputError);
-  }
-  CHECK_NOTHROW(kerkis::all_reduce(host, world, four).wait());
+/// Calls `f`, which must throw InputError with these words.
+template <class F, class... Words>
+void refused(F&& f, const Words&... words) {
+  CHECK_THROWS_WITH_AS(f(), kerkis::message(words...).c_str(), InputError);
 }
 
 TEST_CASE("sizes that do not match") {
   const Host host;
   const Communicator world(MPI_COMM_WORLD);
   const auto ranks = static_cast<std::size_t>(world.size());
-  const View three("three", 3), wrong("wrong", 3 * ranks + 1);
-  CHECK_THROWS_WITH_AS(
-      kerkis::all_gather(host, world, three, wrong),
-      kerkis::message("all_gather over ", ranks, " ranks: blocks of 3 elements do not fill ", 3 * ranks + 1).c_str(),
-      InputError);
-  CHECK_THROWS_WITH_AS(
-      kerkis::reduce_scatter(host, world, wrong, three),
-      kerkis::message("reduce_scatter over ", ranks, " ranks: ", 3 * ranks + 1, " elements do not make blocks of 3")
-          .c_str(),
-      InputError);
+  const int rank = world.rank();
+  const View three("three", 3), four("four", 4), wrong("wrong", 3 * ranks + 1);
+  const std::string over = kerkis::message(" over ", ranks, " ranks: ");
+  const std::string whole = kerkis::message(over, "the blocks have ", 3 * ranks,
+                                            " elements together, the View of all of them ", 3 * ranks + 1);
+
+  refused([&] { kerkis::all_reduce(host, world, three, four); }, "all_reduce: 3 elements do not fill 4");
+  refused([&] { kerkis::scan(host, world, four, three); }, "scan: 4 elements do not fill 3");
+  refused([&] { kerkis::all_gather(host, world, three, wrong); }, "all_gather", whole);
+  refused([&] { kerkis::reduce_scatter(host, world, wrong, three); }, "reduce_scatter", whole);
+  if (ranks > 1) {
+    const std::string unequal = kerkis::message(over, 3 * ranks + 1, " elements do not make equal blocks");
+    refused([&] { kerkis::all_gather(host, world, wrong); }, "all_gather", unequal);
+    refused([&] { kerkis::reduce_scatter(host, world, wrong); }, "reduce_scatter", unequal);
+    refused([&] { kerkis::all_to_all(host, world, wrong); }, "all_to_all", unequal);
+    refused([&] { kerkis::all_to_all(host, world, wrong, wrong); }, "all_to_all", unequal);
+  }
+
+  // What the root alone can see.
+  if (rank == 0) {
+    refused([&] { kerkis::reduce(host, world, three, four); }, "reduce: 3 elements do not fill 4");
+    refused([&] { kerkis::gather(host, world, three, wrong); }, "gather", whole);
+    refused([&] { kerkis::scatter(host, world, wrong, three); }, "scatter", whole);
+  }
+
+  std::vector<std::size_t> counts(ranks, 3), many(ranks + 1, 3);
+  counts.back() = 4;
+  const std::string numbers = kerkis::message(over, "counts for ", ranks + 1);
+  const std::size_t mine = counts[static_cast<std::size_t>(rank)];
+  const View other("other", mine + 2);
+  const std::string block =
+      kerkis::message(over, "the block of rank ", rank, " has ", mine, " elements, its View ", mine + 2);
+  refused([&] { kerkis::all_gather(host, world, three, wrong, {.counts = many}); }, "all_gather", numbers);
+  refused([&] { kerkis::all_gather(host, world, other, wrong, {.counts = counts}); }, "all_gather", block);
+  refused([&] { kerkis::gather(host, world, other, wrong, {.counts = counts}); }, "gather", block);
+  refused([&] { kerkis::scatter(host, world, wrong, other, {.counts = counts}); }, "scatter", block);
+  refused([&] { kerkis::reduce_scatter(host, world, wrong, other, {.counts = counts}); }, "reduce_scatter", block);
+  refused([&] { kerkis::all_to_all(host, world, wrong, wrong, {.send_counts = counts}); }, "all_to_all: ", ranks,
+          " send_counts, 0 receive_counts");
+  refused([&] { kerkis::all_to_all(host, world, wrong, {.send_counts = counts}); },
+          "all_to_all in place: send_counts and receive_counts differ");
   CHECK_NOTHROW(kerkis::all_reduce(host, world, three).wait());
 }
 
-TEST_CASE("roots and peers that are no ranks") {
+TEST_CASE("shards that do not match") {
+  const Host host;
+  const Communicator world(MPI_COMM_WORLD);
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const View three("three", 3), wrong("wrong", 7);
+  refused([&] { kerkis::all_reduce(host, world, wrong, three, {.shards = 2 * ranks}); }, "all_reduce of ", 2 * ranks,
+          " shards over ", ranks, " ranks: rank ", world.rank(), " has 2 of them, of 3 elements each, its View 7");
+  refused([&] { kerkis::all_reduce(host, world, three, {.shards = ranks + 1}); }, "all_reduce in place over ", ranks,
+          " ranks: ", ranks + 1, " shards, not one of each rank");
+  CHECK_NOTHROW(kerkis::all_reduce(host, world, three).wait());
+}
+
+TEST_CASE("reductions that an element type does not have") {
+  const Host host;
+  const Communicator world(MPI_COMM_WORLD);
+  for (const bool reproducible : {false, true}) {
+    const Kokkos::View<bool*, Kokkos::HostSpace> flags("flags", 2);
+    const Kokkos::View<Kokkos::complex<double>*, Kokkos::HostSpace> waves("waves", 2);
+    const View view("view", 2);
+    const auto words = [&](const char* reduction, const char* elements) {
+      return reproducible ? std::string("all_reduce: there is no such reduction of these elements")
+                          : kerkis::message("all_reduce: there is no ", reduction, " of ", elements);
+    };
+    refused([&] { kerkis::all_reduce(host, world, flags, {.reproducible = reproducible}); }, words("sum", "bool"));
+    refused(
+        [&] {
+          kerkis::all_reduce(host, world, waves, {.operation = Reduction::minimum, .reproducible = reproducible});
+        },
+        words("minimum", "complex numbers"));
+    refused(
+        [&] {
+          kerkis::all_reduce(host, world, view, {.operation = Reduction::bitwise_or, .reproducible = reproducible});
+        },
+        words("bitwise or", "floating-point numbers"));
+    CHECK_NOTHROW(kerkis::all_reduce(host, world, view).wait());
+  }
+}
+
+TEST_CASE("roots that are no ranks") {
   const Host host;
   const Communicator world(MPI_COMM_WORLD, "grid");
   const View view("view", 2);
   for (const int nobody : {-1, world.size()}) {
-    CHECK_THROWS_WITH_AS(
-        kerkis::broadcast(host, world, view, {.root = nobody}),
-        kerkis::message("broadcast: root ", nobody, " is none of the ", world.size(), " ranks").c_str(), InputError);
-  }
-  for (const int nobody : {-1, world.size(), world.rank()}) {
-    CHECK_THROWS_WITH_AS(kerkis::send(host, world, view, {.to = nobody}),
-                         kerkis::message("send: ", nobody, " is no other rank of 'grid'").c_str(), InputError);
-    CHECK_THROWS_WITH_AS(kerkis::receive(host, world, view, {.from = nobody}),
-                         kerkis::message("receive: ", nobody, " is no other rank of 'grid'").c_str(), InputError);
+    const std::string words = kerkis::message(": root ", nobody, " is none of the ", world.size(), " ranks");
+    refused([&] { kerkis::broadcast(host, world, view, {.root = nobody}); }, "broadcast", words);
+    refused([&] { kerkis::reduce(host, world, view, {.root = nobody}); }, "reduce", words);
+    refused([&] { kerkis::gather(host, world, view, {.root = nobody}); }, "gather", words);
+    refused([&] { kerkis::scatter(host, world, view, {.root = nobody}); }, "scatter", words);
   }
   CHECK_NOTHROW(kerkis::all_reduce(host, world, view).wait());
 }

@@ -91,6 +91,37 @@ TEST_CASE("a request outlives its communicator") {
   CHECK(all_are(view, ranks));
 }
 
+TEST_CASE("a detached request goes on without its handle, and ends with its communicator at the latest") {
+  const View polled = ones(), closed = ones();
+  int ranks = 0;
+  {
+    const Communicator world(MPI_COMM_WORLD);
+    ranks = world.size();
+    Request request = kerkis::all_reduce(Host(), world, polled);
+    request.detach();
+    CHECK_FALSE(request.pending());
+    CHECK_NOTHROW(request.wait());
+    request.detach();
+    while (polled.use_count() > 1) world.poll();
+    CHECK(all_are(polled, ranks));
+    request = kerkis::all_reduce(Host(), world, closed);
+    request.detach();
+  }
+  CHECK(closed.use_count() == 1);
+  CHECK(all_are(closed, ranks));
+}
+
+TEST_CASE("a collective cannot be cancelled") {
+  const Communicator world(MPI_COMM_WORLD);
+  const View view = ones();
+  Request request = kerkis::all_reduce(Host(), world, view);
+  CHECK_FALSE(request.cancel());
+  CHECK(request.text().empty() == (world.size() == 1));
+  request.wait();
+  CHECK(request.text().empty());
+  CHECK(all_are(view, world.size()));
+}
+
 TEST_CASE("a request keeps managed Views alive, and unmanaged ones are the caller's") {
   const Communicator world(MPI_COMM_WORLD);
   Request request;

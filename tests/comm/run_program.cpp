@@ -3,6 +3,7 @@
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/environment.hpp>
 
+#include <csignal>
 #include <cstdio>
 #include <stdexcept>
 #include <string_view>
@@ -71,14 +72,21 @@ int main(int argc, char** argv) {
     });
   if (way == "expires")
     return run([] {
-      const kerkis::Communicator world(MPI_COMM_WORLD, "world", {.deadline = 300ms});
-      if (world.rank() != 0) kerkis::barrier(world).wait();
+      const kerkis::Communicator world(MPI_COMM_WORLD);
+      if (world.rank() != 0) kerkis::barrier(world, {.deadline = 300ms}).wait();
     });
   if (way == "absent")
     return run([] {
       int rank = 0;
       MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-      if (rank != 0) kerkis::Communicator(MPI_COMM_WORLD, "world", {.deadline = 300ms});
+      if (rank != 0) kerkis::Communicator(MPI_COMM_WORLD, "world", {.wait = {.deadline = 300ms}});
+    });
+  if (way == "killed") return run([] { with_last([] { std::raise(SIGKILL); }); });
+  if (way == "never_ended")
+    return run([] {
+      static const kerkis::Communicator world(MPI_COMM_WORLD, "world", {.check = true});
+      static const kerkis::Request forgotten = kerkis::barrier(world);
+      kerkis::barrier(world).wait();
     });
   if (way == "own") return own(argc, argv, print_ranks);
   if (way == "own_input") return own(argc, argv, odd_width);

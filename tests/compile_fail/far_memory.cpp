@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT: communication takes Views in memory that the host can reach
-#include <kerkis/comm/hand_off.hpp>
+// EXPECT: communication takes Views in memory that the host, or the execution space given, can reach
+#include <kerkis/comm/wire.hpp>
 
 /// Memory that the host cannot reach, as a GPU has.
 struct FarSpace {
@@ -16,5 +16,6 @@ using Space = FarSpace;
 using Space = Kokkos::HostSpace;
 #endif
 
-kerkis::comm::Buffer<Kokkos::View<float*, Space, Kokkos::MemoryUnmanaged>>* buffer = nullptr;
-constexpr std::size_t size = sizeof(*buffer);
+using View = Kokkos::View<float*, Space, Kokkos::MemoryUnmanaged>;
+using Wire = kerkis::comm::Wire<kerkis::comm::Access::read, Kokkos::DefaultHostExecutionSpace, View>;
+constexpr std::size_t size = sizeof(Wire);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // EXPECT: DataParallel takes the option Buckets<bytes>; one of those given is something else
 // EXPECT: TensorParallel takes no options
-// EXPECT: Pipeline takes the options Microbatches<M> and a schedule; one of those given is neither
+// EXPECT: Pipeline takes the options Microbatches<M>, Recompute<...> and a schedule; one of those given is
 #include <kerkis/policy/data_parallel.hpp>
 #include <kerkis/policy/pipeline.hpp>
 #include <kerkis/policy/tensor_parallel.hpp>

@@ -109,24 +109,3 @@ TEST_CASE("float") {
   check<float>({.name = "float"});
   check<float>({.name = "float, uneven", .model = uneven, .batch = 7, .microbatches = 3});
 }
-
-TEST_CASE("static extents") {
-  const kk::Communicator world(MPI_COMM_WORLD);
-  const Case c{.name = "static"};
-  const Trace reference = serial<double>(world, c);
-  const auto check = [&]<class Plan>() {
-    const kk::Mesh<Plan> mesh(world.native());
-    const Trace trace = train<double>(mesh, c);
-    double losses = 0, norms = 0, parameters = 0;
-    CHECK_MESSAGE(equal<double>(trace, reference, losses, norms, parameters), mesh.description(), ": losses differ by ",
-                  losses, ", norms by ", norms, ", parameters by ", parameters);
-  };
-  if (world.size() == 1) check.operator()<kk::Serial>();
-  if (world.size() == 2) check.operator()<kk::TensorParallel<2>>();
-  if (world.size() == 3)
-    check.operator()<kk::Hybrid<kk::DataParallel<>, kk::Pipeline<3, kk::GPipe, kk::Microbatches<4>>>>();
-  if (world.size() == 4) check.operator()<kk::DataParallel<4>>();
-  if (world.size() == 8)
-    check.operator()<kk::Hybrid<kk::DataParallel<>, kk::TensorParallel<2>,
-                                kk::Pipeline<2, kk::OneForwardOneBackward, kk::Microbatches<4>>>>();
-}

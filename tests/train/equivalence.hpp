@@ -6,6 +6,7 @@
 #include <kerkis/kerkis.hpp>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// What the equivalence tests train: a small GPT on random tokens, of which a tenth are not scored, so that weights are
@@ -23,9 +24,17 @@ struct Case {
   int microbatches = 4;
   double clip = 0.5;
   bool sgd = false;
+  int steps = 20;
+  kk::PipelineOptions pipeline = {};
 };
 
-/// What every plan must reproduce: losses and gradient norms before clipping, and the parameters at the end by name.
+/// A pipeline under the schedule of that name.
+inline kk::PipelineOptions scheduled(std::string_view name, int chunks = 1) {
+  return {.schedule = kk::schedule::choose(name), .chunks = chunks};
+}
+
+/// What every plan must reproduce: losses (the last one of a validation) and gradient norms before clipping, and the
+/// parameters at the end by name.
 struct Trace {
   std::vector<double> losses, norms;
   std::map<std::string, std::vector<double>> parameters;
@@ -63,13 +72,11 @@ class Batches {
   Kokkos::View<std::int32_t*, Kokkos::HostSpace> tokens_, targets_;
 };
 
-inline constexpr int steps = 20;
-
 /// Trains under the plan of `mesh`. The parameters of the trace are those held here, with their global indices as they
 /// are.
 template <class T, class Plan, class Optimizer, class Look>
 Trace train(const kk::Mesh<Plan>& mesh, const Case& c, Optimizer optimizer, Look&& look) {
-  kk::nn::Gpt<T, Plan> model(mesh, c.model);
+  kk::nn::Gpt<T, Plan> model(mesh, c.model, c.pipeline);
   int microbatches = c.microbatches;
   if constexpr (!std::is_void_v<typename kk::plan_traits<Plan>::template on<kk::axis::Pipeline>>)
     if (kk::plan_traits<Plan>::template on<kk::axis::Pipeline>::microbatches != kk::dynamic) microbatches = 0;
@@ -77,16 +84,18 @@ Trace train(const kk::Mesh<Plan>& mesh, const Case& c, Optimizer optimizer, Look
                       {.microbatches = microbatches,
                        .clip = c.clip,
                        .seed = 3,
-                       .schedule = kk::optim::WarmupCosine{.warmup = 5, .steps = steps}});
+                       .schedule = kk::optim::WarmupCosine{.warmup = 5, .steps = 20}});
   const Batches batches(
       c, kk::partition(c.batch, mesh.template extent<kk::axis::Data>(), mesh.template coordinate<kk::axis::Data>()));
   look(mesh, model);
   Trace trace;
+  const auto steps = static_cast<std::uint32_t>(c.steps);
   for (std::uint32_t step = 0; step < steps; ++step) {
     const kk::StepReport report = trainer.step(batches(step));
     trace.losses.push_back(report.loss);
     trace.norms.push_back(report.gradient_norm);
   }
+  trace.losses.push_back(trainer.evaluate(batches(steps)));
   for (const auto* parameter : trainer.store().parameters()) {
     std::vector<double>& values = trace.parameters[parameter->name];
     values.assign(static_cast<std::size_t>(parameter->global_size()), std::nan(""));
@@ -109,11 +118,13 @@ Trace train(const kk::Mesh<Plan>& mesh, const Case& c) {
 }
 
 /// The trace of one rank, computed by rank 0 of `world` and sent to all.
-template <class T>
+template <class T, class Schedule = kk::GPipe>
 Trace serial(const kk::Communicator& world, const Case& c) {
-  using Plan = DynamicPlan<kk::GPipe>;
+  using Plan = DynamicPlan<Schedule>;
   Case whole = c;
   whole.microbatches = 1;
+  whole.pipeline = {};
+  if (std::is_same_v<Schedule, kk::DynamicSchedule>) whole.pipeline = scheduled("gpipe");
   const kk::Mesh<Plan> mesh(MPI_COMM_SELF, kk::tensor(1), kk::pipeline(1));
   Trace trace;
   if (world.rank() == 0) trace = train<T>(mesh, whole);
@@ -126,7 +137,7 @@ Trace serial(const kk::Communicator& world, const Case& c) {
   };
   share(trace.losses);
   share(trace.norms);
-  kk::nn::Gpt<T, Plan> names(mesh, c.model);
+  kk::nn::Gpt<T, Plan> names(mesh, c.model, whole.pipeline);
   names.for_each_parameter([&](const auto& parameter) { share(trace.parameters[parameter.name]); });
   for (const auto& [name, values] : trace.parameters)
     for (const double value : values) trace.parameter_norm += value * value;

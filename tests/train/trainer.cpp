@@ -14,7 +14,7 @@ using namespace equivalence;
 
 namespace {
 
-using Plan = DynamicPlan<kk::OneForwardOneBackward>;
+using Plan = DynamicPlan<kk::DynamicSchedule>;
 
 int allocations = 0;
 void count_allocation(const Kokkos_Profiling_SpaceHandle, const char*, const void*, std::uint64_t) { ++allocations; }
@@ -29,8 +29,8 @@ kk::Mesh<Plan> some_mesh(MPI_Comm ranks) {
 /// A model on a mesh with its trainer and batches.
 template <class T = double>
 struct Fixture {
-  explicit Fixture(const kk::Mesh<Plan>& grid, Case which = {.name = "trainer"})
-      : mesh(grid), c(which), model(mesh, c.model),
+  explicit Fixture(const kk::Mesh<Plan>& grid, Case which = {.name = "trainer", .pipeline = scheduled("1f1b")})
+      : mesh(grid), c(which), model(mesh, c.model, c.pipeline),
         trainer(mesh, model, kk::optim::AdamW{.learning_rate = 3e-4},
                 {.microbatches = c.microbatches, .clip = c.clip, .seed = 3}),
         batches(c, kk::partition(c.batch, mesh.extent<kk::axis::Data>(), mesh.coordinate<kk::axis::Data>())) {}
@@ -63,7 +63,7 @@ double spread(const kk::Communicator& world, double mine) {
 
 TEST_CASE("steady-state steps allocate no View") {
   const auto mesh = some_mesh(MPI_COMM_WORLD);
-  Case c{.name = "allocations"};
+  Case c{.name = "allocations", .pipeline = scheduled("1f1b")};
   c.model.dropout = 0.1;
   Fixture f(mesh, c);
   for (std::uint32_t step = 0; step < 2; ++step) f.trainer.step(f.batches(step));
@@ -81,7 +81,7 @@ TEST_CASE("replicas are bit-equal after 20 steps") {
   const kk::Communicator world(MPI_COMM_WORLD);
   const kk::Mesh<Plan> mesh(MPI_COMM_WORLD, kk::tensor(1), kk::pipeline(1));
   Fixture<float> f(mesh);
-  for (std::uint32_t step = 0; step < steps; ++step) f.trainer.step(f.batches(step));
+  for (std::uint32_t step = 0; step < 20; ++step) f.trainer.step(f.batches(step));
   std::uint64_t hash = 14695981039346656037u;
   for (const double value : f.values()) {
     std::uint64_t bits = 0;
@@ -112,19 +112,22 @@ TEST_CASE("validation and generation are those of one rank, and leave training a
   Case c{.name = "evaluate"};
   c.model.dropout = 0.1;
   c.batch = 11;  // more than the microbatches of a step hold
-  Fixture ours(mesh, c), serial(alone, c);
-  const std::vector<double> before = ours.values();
-  const double loss = ours.trainer.evaluate(ours.batches(1));
-  CHECK(std::abs(loss - serial.trainer.evaluate(serial.batches(1))) <= 1e-12 * loss);
-  kk::nn::Generator generate(mesh, ours.model), generate_alone(alone, serial.model);
-  for (const double temperature : {0.0, 1.0}) {
-    const kk::nn::GenerateOptions options{.tokens = 12, .temperature = temperature, .seed = 5};
-    CHECK(generate(ours.trainer.context(kk::Mode::evaluation), {1, 2}, options) ==
-          generate_alone(serial.trainer.context(kk::Mode::evaluation), {1, 2}, options));
+  for (const kk::PipelineOptions& pipeline : {scheduled("1f1b"), scheduled("zb-v"), scheduled("interleaved", 3)}) {
+    c.pipeline = pipeline;
+    Fixture ours(mesh, c), serial(alone, c);
+    const std::vector<double> before = ours.values();
+    const double loss = ours.trainer.evaluate(ours.batches(1));
+    CHECK(std::abs(loss - serial.trainer.evaluate(serial.batches(1))) <= 1e-12 * loss);
+    kk::nn::Generator generate(mesh, ours.model), generate_alone(alone, serial.model);
+    for (const double temperature : {0.0, 1.0}) {
+      const kk::nn::GenerateOptions options{.tokens = 12, .temperature = temperature, .seed = 5};
+      CHECK(generate(ours.trainer.context(kk::Mode::evaluation), {1, 2}, options) ==
+            generate_alone(serial.trainer.context(kk::Mode::evaluation), {1, 2}, options));
+    }
+    CHECK(ours.values() == before);
+    CHECK(std::abs(ours.trainer.step(ours.batches(0)).loss - serial.trainer.step(serial.batches(0)).loss) <=
+          1e-11 * loss);
   }
-  CHECK(ours.values() == before);
-  CHECK(std::abs(ours.trainer.step(ours.batches(0)).loss - serial.trainer.step(serial.batches(0)).loss) <=
-        1e-11 * loss);
 }
 
 TEST_CASE("a loss that is not finite changes nothing and is an error on every rank") {
@@ -199,7 +202,7 @@ TEST_CASE("what one rank throws in a step is what the others report") {
 
 TEST_CASE("options that make no sense") {
   const auto mesh = some_mesh(MPI_COMM_WORLD);
-  Case c{.name = "bad"};
+  Case c{.name = "bad", .pipeline = scheduled("1f1b")};
   c.model.heads = 5;
   CHECK_THROWS_WITH_AS(Fixture(mesh, c), "gpt: width 32 is not a multiple of 5 heads", kk::InputError);
   c.model.heads = 4;
@@ -208,7 +211,7 @@ TEST_CASE("options that make no sense") {
   c.clip = 0;
   c.microbatches = -3;
   CHECK_THROWS_AS(Fixture(mesh, c), kk::InputError);
-  kk::nn::Gpt<double, Plan> model(mesh, Case{.name = ""}.model);
+  kk::nn::Gpt<double, Plan> model(mesh, Case{.name = ""}.model, scheduled("1f1b"));
   kk::Trainer trainer(mesh, model, kk::optim::Sgd{});
   kk::nn::Generator generate(mesh, model);
   CHECK_THROWS_AS(generate(trainer.context(kk::Mode::evaluation), {64}, {}), kk::InputError);

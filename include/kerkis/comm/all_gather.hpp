@@ -2,43 +2,97 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <memory>
 #include <source_location>
+#include <span>
+#include <type_traits>
+#include <utility>
 
-#include <kerkis/comm/buffer.hpp>
-#include <kerkis/comm/request.hpp>
+#include <kerkis/comm/blocks.hpp>
 
 namespace kerkis {
 
+/// Of `all_gather`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct AllGatherOptions {
+  std::span<const std::size_t> counts{};  ///< elements of each rank's block, equal on all ranks; empty: equal blocks
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 
-/// Puts the `send` of every rank, in the order of ranks, in the `receive` of every rank: receive.size() = size() ·
-/// send.size(). `execution` is fenced first; both Views belong to the operation until the request is complete. Throws
-/// InputError if the sizes do not match or a View has gaps, CommError if MPI fails.
+namespace comm {
+
+/// `from`: this rank's block, or all of them in place; `to`: all blocks.
+inline Request start_all_gather(const Communicator& communicator, const Blocks& blocks, bool in_place,
+                                const AnyRun& from, const AnyRun& to, const AllGatherOptions& options,
+                                const std::source_location& where, std::unique_ptr<Steps> steps) {
+  const Operation words{
+      .name = "all_gather", .type = to.type.name, .order = to.type.order, .count = to.count, .where = where};
+  const std::size_t mine = blocks.rank();
+  if (!blocks.fit(communicator)) {
+    TypedBlocks send(communicator, from), receive(communicator, to);
+    for (std::size_t rank = 0; rank < blocks.ranks(); ++rank) {
+      if (in_place && rank == mine) continue;
+      send.set(rank, in_place ? blocks.begin(mine) : 0, blocks.size(mine));
+      receive.set(rank, blocks.begin(rank), blocks.size(rank));
+    }
+    return start_typed(communicator, words, options.deadline, false, std::move(send), std::move(receive),
+                       std::move(steps));
+  }
+  const void* const send = in_place ? MPI_IN_PLACE : from.data;
+  const auto native = communicator.native();
+  const int count = static_cast<int>(blocks.size(mine));
+  if (blocks.equal())
+    return Request::start(
+        communicator, words, options.deadline, std::move(steps), [send, to, count, native](MPI_Request* request) {
+          return MPI_Iallgather(send, count, to.type.native, to.data, count, to.type.native, native, request);
+        });
+  IntBlocks ints(blocks);
+  return Request::start(
+      communicator, words, options.deadline, with(std::move(ints), std::move(steps)),
+      [send, to, count, counts = ints.counts(), begins = ints.displacements(), native](MPI_Request* request) {
+        return MPI_Iallgatherv(send, count, to.type.native, to.data, counts, begins, to.type.native, native, request);
+      });
+}
+
+}  // namespace comm
+
+/// Puts the `send` of every rank, in the order of ranks, in the `receive` of every rank. Blocks have `counts` elements,
+/// or send.size(). `execution` is fenced first; both Views, which have no memory in common, belong to the operation
+/// until the request is complete. Throws InputError if the sizes do not match, CommError if MPI fails.
 template <class ExecutionSpace, class Send, class Receive>
+  requires(!std::is_convertible_v<Receive, AllGatherOptions>)
 Request all_gather(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
                    const Receive& receive, AllGatherOptions options = {},
                    std::source_location where = std::source_location::current()) {
-  static_assert(comm::is_writable<Receive>, "kerkis: all_gather writes its second View, which must not be const");
-  static_assert(std::is_same_v<typename Send::non_const_value_type, typename Receive::value_type>,
-                "kerkis: all_gather takes two Views of one element type");
-  const comm::Buffer<Send> from(send, "all_gather");
-  const comm::Buffer<Receive> to(receive, "all_gather");
-  require(receive.size() == send.size() * static_cast<std::size_t>(communicator.size()), "all_gather over ",
-          communicator.size(), " ranks: blocks of ", send.size(), " elements do not fill ", receive.size());
+  comm::check_pair<Send, Receive>();
+  static constexpr const char* fence = "kerkis::all_gather";
+  const comm::Blocks blocks("all_gather", communicator, options.counts, send.size());
+  blocks.check_mine(send.size());
+  blocks.check_whole(receive.size());
+  if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
+  comm::Wire<comm::Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence);
+  comm::Wire<comm::Access::write, ExecutionSpace, Receive> to(execution, communicator, receive, comm::fenced);
+  const auto mine = from.run();
+  const auto all = to.run();
+  return comm::start_all_gather(communicator, blocks, false, mine, all, options, where,
+                                comm::keep(std::move(from), std::move(to)));
+}
+
+/// The same in place: every rank's block lies already where it belongs in `view`. Blocks have `counts` elements, or
+/// view.size() / size().
+template <class ExecutionSpace, class View>
+Request all_gather(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
+                   AllGatherOptions options = {}, std::source_location where = std::source_location::current()) {
+  comm::check_written<View>();
+  static constexpr const char* fence = "kerkis::all_gather";
+  const auto blocks = comm::Blocks::of("all_gather", communicator, options.counts, view.size());
   if (communicator.size() == 1) {
-    comm::copy(execution, from, to);
+    execution.fence(fence);
     return {};
   }
-  execution.fence("kerkis::all_gather");
-  return Request::start(communicator,
-                        {.name = "all_gather", .type = from.type.name, .count = receive.size(), .where = where},
-                        options.deadline, comm::keep_alive(send, receive),
-                        [from, to, native = communicator.native()](MPI_Request* request) {
-                          return MPI_Iallgather(from.data, from.count, from.type.native, to.data, from.count,
-                                                to.type.native, native, request);
-                        });
+  comm::Wire<comm::Access::read_write, ExecutionSpace, View> wire(execution, communicator, view, fence);
+  const auto run = wire.run();
+  return comm::start_all_gather(communicator, blocks, true, run, run, options, where, comm::keep(std::move(wire)));
 }
 
 }  // namespace kerkis

@@ -8,6 +8,7 @@
 
 namespace kerkis {
 
+/// Of `barrier`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct BarrierOptions {
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };

@@ -3,35 +3,47 @@
 
 #include <chrono>
 #include <source_location>
+#include <utility>
 
-#include <kerkis/comm/buffer.hpp>
-#include <kerkis/comm/request.hpp>
+#include <kerkis/comm/collective.hpp>
 
 namespace kerkis {
 
+/// Of `broadcast`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct BroadcastOptions {
   int root = 0;
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 
 /// Copies the `view` of rank `root` to the `view` of every rank. Extents are equal on all ranks.
-/// `execution` is fenced first; the View belongs to the operation until the request is complete.
-/// Throws InputError for a View with gaps or a root that is no rank, CommError if MPI fails.
+/// `execution` is fenced first; the View belongs to the operation until the request is complete, on the root it may be
+/// read. Throws InputError for a root that is no rank, CommError if MPI fails.
 template <class ExecutionSpace, class View>
 Request broadcast(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                   BroadcastOptions options = {}, std::source_location where = std::source_location::current()) {
-  static_assert(comm::is_writable<View>, "kerkis: broadcast writes its View, which must not be const");
-  require(options.root >= 0 && options.root < communicator.size(), "broadcast: root ", options.root, " is none of the ",
-          communicator.size(), " ranks");
-  const comm::Buffer<View> buffer(view, "broadcast");
-  if (communicator.size() == 1) return {};
-  execution.fence("kerkis::broadcast");
-  return Request::start(
+  comm::check_written<View>();
+  static constexpr const char* fence = "kerkis::broadcast";
+  comm::check_root("broadcast", communicator, options.root);
+  if (communicator.size() == 1) {
+    execution.fence(fence);
+    return {};
+  }
+  const bool root = communicator.rank() == options.root;
+  auto from = comm::wire_if<comm::Access::read>(root, execution, communicator, view, fence);
+  auto to = comm::wire_if<comm::Access::write>(!root, execution, communicator, view, fence);
+  const comm::AnyRun run = root ? from.run() : to.run();
+  const comm::Pieces pieces(communicator, run.count);
+  return comm::start_pieces(
       communicator,
-      {.name = "broadcast", .type = buffer.type.name, .count = view.size(), .root = options.root, .where = where},
-      options.deadline, comm::keep_alive(view),
-      [buffer, root = options.root, native = communicator.native()](MPI_Request* request) {
-        return MPI_Ibcast(buffer.data, buffer.count, buffer.type.native, root, native, request);
+      {.name = "broadcast",
+       .type = run.type.name,
+       .order = run.type.order,
+       .count = run.count,
+       .root = options.root,
+       .where = where},
+      options.deadline, pieces.number(), comm::keep(std::move(from), std::move(to)),
+      [run, pieces, root = options.root, native = communicator.native()](std::size_t piece, MPI_Request* request) {
+        return MPI_Ibcast(run.at(pieces.begin(piece)), pieces.size(piece), run.type.native, root, native, request);
       });
 }
 

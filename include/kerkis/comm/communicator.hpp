@@ -28,27 +28,32 @@ class Communicator {
   /// `user` stays the caller's. Throws CommError.
   explicit Communicator(MPI_Comm user, std::string name = "world", CommunicatorOptions options = {}) {
     require(comm::mpi_is_alive(), "a Communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
-    auto engine = std::make_shared<comm::Engine>(user, options);
-    state_ = std::make_shared<State>(std::move(engine), comm::duplicate(user, options.wait), std::move(name), true);
+    auto engine = std::make_shared<comm::Engine>(user, options, name);
+    state_ = make(std::move(engine), user, std::move(name), 1, true);
   }
 
   int rank() const { return state_ ? state_->group->rank : 0; }
   int size() const { return state_ ? state_->group->size : 1; }
   /// The MPI communicator; MPI_COMM_SELF for the default one.
   MPI_Comm native() const { return state_ ? state_->group->native : MPI_COMM_SELF; }
+  /// Those of the root communicator; the default ones for the default communicator.
+  CommunicatorOptions options() const { return state_ ? state_->engine->options() : CommunicatorOptions(); }
   const char* name() const { return state_ ? state_->group->name.c_str() : "self"; }
 
-  /// The ranks of the same `color`, ordered by `key`, as MPI_Comm_split: collective. It shares this one's progress
-  /// engine. The call that MPI offers blocks without a deadline, so all ranks meet first in a barrier that has one.
+  /// The ranks of the same `color` (0 or more), ordered by `key`, as MPI_Comm_split: collective. It shares this one's
+  /// progress engine. The call that MPI offers blocks without a deadline, so all ranks meet first in one that has it.
   Communicator split(int color, int key, std::string name,
                      std::source_location where = std::source_location::current()) const {
+    require(color >= 0, "split: color ", color, " is negative");
     if (!state_) return {};
-    meet(where);
-    MPI_Comm part = MPI_COMM_NULL;
-    comm::check(MPI_Comm_split(native(), color, key, &part), "MPI_Comm_split", rank());
-    Communicator result;
-    result.state_ = std::make_shared<State>(state_->engine, part, std::move(name), false);
-    return result;
+    const int number = agree_on_number(where);
+    return state_->engine->guard([&] {
+      MPI_Comm part = MPI_COMM_NULL;
+      comm::check(MPI_Comm_split(native(), color, key, &part), "MPI_Comm_split", rank());
+      Communicator result;
+      result.state_ = make(state_->engine, part, std::move(name), number, false);
+      return result;
+    });
   }
 
   /// Lets pending communication move on. Throws CommError if a rank has announced a failure.
@@ -69,19 +74,15 @@ class Communicator {
   /// Calls `f` and announces what it throws.
   template <class F>
   decltype(auto) guard(F&& f) const {
-    try {
-      return std::forward<F>(f)();
-    } catch (const std::exception& error) {
-      announce(error.what());
-      throw;
-    }
+    if (!state_) return std::forward<F>(f)();
+    return state_->engine->guard(std::forward<F>(f));
   }
 
   /// For the operations of the library.
   struct State {
-    State(std::shared_ptr<comm::Engine> shared, MPI_Comm native, std::string name, bool is_root)
-        : engine(std::move(shared)), group(std::make_shared<comm::Group>(native, std::move(name), engine->failures())),
-          root(is_root), exceptions(std::uncaught_exceptions()) {}
+    State(std::shared_ptr<comm::Engine> shared, std::shared_ptr<comm::Group> its_group, bool is_root)
+        : engine(std::move(shared)), group(std::move(its_group)), root(is_root),
+          exceptions(std::uncaught_exceptions()) {}
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() {
@@ -96,11 +97,31 @@ class Communicator {
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
-  void meet(const std::source_location& where) const {
-    MPI_Request request = MPI_REQUEST_NULL;
-    comm::check(MPI_Ibarrier(native(), &request), "MPI_Ibarrier", rank());
-    state_->engine->wait(request,
-                         {.name = "split", .where = where, .axis = name(), .sequence = ++state_->group->sequence});
+  /// All ranks meet, under the deadline, and agree on a number for what they make.
+  int agree_on_number(const std::source_location& where) const {
+    auto& engine = *state_->engine;
+    const auto number = std::make_shared<int>(engine.next_number());
+    const auto place = engine.start(state_->group, {.name = "split", .where = where}, {},
+                                    std::make_unique<comm::KeepAlive<std::shared_ptr<int>>>(number),
+                                    [number, native = native()](MPI_Request* r) {
+                                      return MPI_Iallreduce(MPI_IN_PLACE, number.get(), 1, MPI_INT, MPI_MAX, native, r);
+                                    });
+    engine.wait(*place);
+    engine.remove(place);
+    engine.take_number(*number);
+    return *number;
+  }
+
+  /// `native` is duplicated for a root communicator, else taken over.
+  static std::shared_ptr<State> make(std::shared_ptr<comm::Engine> engine, MPI_Comm native, std::string name,
+                                     int number, bool root) {
+    return engine->guard([&] {
+      const auto& options = engine->options();
+      if (root) native = comm::duplicate(native, options.wait);
+      const MPI_Comm fingerprints = options.check ? comm::duplicate(native, options.wait) : MPI_COMM_NULL;
+      auto group = std::make_shared<comm::Group>(native, fingerprints, std::move(name), number, engine->failures());
+      return std::make_shared<State>(engine, std::move(group), root);
+    });
   }
 
   std::shared_ptr<State> state_;

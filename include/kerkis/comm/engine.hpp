@@ -4,22 +4,28 @@
 #include <mpi.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
 #include <iterator>
-#include <map>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include <kerkis/comm/absence.hpp>
 #include <kerkis/comm/failure_channel.hpp>
 #include <kerkis/comm/mpi.hpp>
+#include <kerkis/comm/objects.hpp>
 #include <kerkis/comm/options.hpp>
+#include <kerkis/comm/peers.hpp>
 #include <kerkis/comm/pending.hpp>
+#include <kerkis/comm/resources.hpp>
 
 namespace kerkis::comm {
 
@@ -28,40 +34,59 @@ namespace kerkis::comm {
 /// what is pending is leaked.
 class Engine {
  public:
-  Engine(MPI_Comm user, CommunicatorOptions options)
-      : options_(options), failures_(std::make_shared<FailureChannel>(user, options.wait)) {}
+  /// `name` is that of the root communicator.
+  Engine(MPI_Comm user, CommunicatorOptions options, std::string name)
+      : options_(options), name_(std::move(name)), failures_(std::make_shared<FailureChannel>(user, options.wait)) {
+    try {
+      peers_ = std::make_unique<Peers>(failures_->native(), options_);
+    } catch (const std::exception& error) {
+      failures_->fail(error.what());
+      failures_->end();
+      throw;
+    }
+    if (options_.check) at_finalize_.emplace([](void* self) { static_cast<Engine*>(self)->report_unfinished(); }, this);
+  }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine() {
     if (mpi_is_alive() && !poisoned()) close();
+    if (options_.check && poisoned()) report_unfinished();
     failures_->end();
-    if (!mpi_is_alive() || poisoned()) {
-      leak(std::move(pending_));
-      return;
-    }
-    for (auto& [key, operation] : operations_) MPI_Op_free(&operation);
-    for (auto& [size, type] : types_) MPI_Type_free(&type);
+    if (!mpi_is_alive() || poisoned()) leak(std::move(pending_));
   }
 
   int rank() const { return failures_->rank(); }
+  /// As they are in force: what was left open is set, and `check` is the same on all ranks.
   const CommunicatorOptions& options() const { return options_; }
   const std::shared_ptr<FailureChannel>& failures() const { return failures_; }
   bool poisoned() const { return failures_->failed(); }
+  Resources& resources() { return resources_; }
 
   /// Lets everything pending move on. Throws the failure that a rank has announced, if any.
   void poll() {
     failures_->poll();
-    if (several_ == 0) return;
+    if (moved_by_poll_ == 0) return;
     for (auto place = pending_.begin(); place != pending_.end();) {
       const auto current = place++;
-      if (!current->complete && (current->detached || (current->steps && current->steps->several())) &&
-          advance(*current) && current->detached)
+      if (!current->complete && (current->detached || current->deferred || current->several()) && advance(*current) &&
+          current->detached)
         remove(current);
     }
   }
 
   /// Tells every other rank that this one gives up, and poisons the communicator. Only the first call has an effect.
   void announce(std::string_view text) noexcept { failures_->announce(text); }
+
+  /// Calls `f` and announces what it throws.
+  template <class F>
+  decltype(auto) guard(F&& f) {
+    try {
+      return std::forward<F>(f)();
+    } catch (const std::exception& error) {
+      announce(error.what());
+      throw;
+    }
+  }
 
   /// Unless `code` is MPI_SUCCESS, poisons the communicator, tells the other ranks and throws CommError: MPI leaves
   /// open what still works.
@@ -72,24 +97,46 @@ class Engine {
     throw error;
   }
 
-  /// Takes a started operation in.
-  PendingList::iterator add(Pending&& operation) {
-    if (free_.empty())
-      pending_.push_back(std::move(operation));
-    else {
-      free_.front() = std::move(operation);
-      pending_.splice(pending_.end(), free_, free_.begin());
+  /// Names and numbers an operation that is called, and writes on the board that this rank has come to it.
+  void enter(Group& group, Operation& operation) noexcept {
+    operation.axis = group.name.c_str();
+    operation.sequence = operation.collective ? ++group.sequence : ++group.hand_offs;
+    peers_->enter(group.number, operation);
+  }
+
+  /// Starts what `begin(MPI_Request*)`, which holds all that it needs by value, returns the MPI code of. A collective
+  /// starts later if it has to be checked, or if one before it has more to start.
+  template <class Begin>
+  PendingList::iterator start(const std::shared_ptr<Group>& group, const Operation& operation,
+                              std::chrono::milliseconds deadline, std::unique_ptr<Steps> steps, Begin begin) {
+    if (poisoned()) poll();
+    const auto place = new_place();
+    Pending& pending = *place;
+    pending.operation = operation;
+    pending.deadline = deadline;
+    pending.steps = std::move(steps);
+    pending.group = group;
+    enter(*group, pending.operation);
+    if (options_.check && pending.steps) pending.checksum = pending.steps->checksum();
+    const bool waits = operation.collective && (options_.check || group->several > 0 || !group->waiting.empty());
+    if (waits) {
+      defer(pending, std::make_unique<DeferredCall<Begin>>(std::move(begin)));
+    } else {
+      guard([&] { check_operation(begin(&pending.request), pending.operation); });
+      if (pending.several()) count_several(pending, 1);
     }
-    const auto place = std::prev(pending_.end());
-    if (place->steps && place->steps->several()) ++several_;
     return place;
   }
 
   /// Forgets a complete operation, or one that is given up.
   void remove(PendingList::iterator place) {
-    finish(*place);
-    if (place->detached) --several_;
-    *place = Pending();
+    Pending& pending = *place;
+    if (!pending.complete) finish(pending);
+    if (pending.detached) --moved_by_poll_;
+    pending.request = MPI_REQUEST_NULL;
+    pending.group.reset();
+    pending.checksum = 0;
+    pending.complete = pending.broken = pending.detached = false;
     free_.splice(free_.begin(), pending_, place);
   }
 
@@ -97,7 +144,39 @@ class Engine {
   void detach(PendingList::iterator place) {
     if (place->complete) return remove(place);
     place->detached = true;
-    ++several_;
+    ++moved_by_poll_;
+  }
+
+  /// Moves an operation on as far as it goes without waiting; says whether it is complete.
+  bool advance(Pending& operation) {
+    if (operation.deferred) {
+      start_deferred(*operation.group);
+      if (operation.deferred) return false;
+    }
+    while (!operation.complete) {
+      if (operation.broken) poll();  // throws what it threw before
+      int done = 0;
+      operation.broken = true;  // unless all goes well
+      check_operation(MPI_Test(&operation.request, &done, &operation.status), operation.operation);
+      if (done != 0) {
+        if (operation.checksum != 0 && operation.checksum != operation.steps->checksum())
+          give_up(message(operation.operation.text(), ": its View was written before the operation was complete"),
+                  operation.operation);
+        try {
+          if (operation.steps) operation.steps->came(operation.status);
+          if (operation.steps == nullptr || operation.steps->next(operation.request)) finish(operation);
+        } catch (const std::exception& error) {
+          const std::string text = message(operation.operation.text(), ": ", error.what());
+          announce(text);
+          if (const auto* of_mpi = dynamic_cast<const CommError*>(&error))
+            throw CommError(text, rank(), operation.operation.name, of_mpi->mpi_class());
+          throw;
+        }
+      }
+      operation.broken = false;
+      if (!operation.complete && (done == 0 || operation.request == MPI_REQUEST_NULL)) return false;
+    }
+    return true;
   }
 
   /// Tests once. Throws as `poll` does.
@@ -111,7 +190,10 @@ class Engine {
   /// has a moment to complete all the same, since that rank may have done its part before it failed.
   void wait(Pending& operation) {
     try {
-      wait_until([&] { return test(operation); }, operation.operation, operation.deadline);
+      // While it spins it looks for other things now and then only: they cost as much as the test.
+      for (int spin = 0; spin < options_.wait.spins; ++spin)
+        if (spin % 32 == 31 ? test(operation) : advance(operation)) return;
+      yield_until([&] { return test(operation); }, DeadlineOf{*this, operation});
     } catch (const PeerError&) {
       for (const auto start = Clock::now(); Clock::now() - start < std::chrono::milliseconds(50); sched_yield())
         if (advance(operation)) return;
@@ -119,97 +201,115 @@ class Engine {
     }
   }
 
-  /// Waits for an MPI request of the library's own.
-  void wait(MPI_Request& request, const Operation& operation) {
-    const auto test_once = [&] {
-      int done = 0;
-      check_operation(MPI_Test(&request, &done, MPI_STATUS_IGNORE), operation);
-      if (done == 0) poll();
-      return done != 0;
-    };
-    wait_until(test_once, operation, {});
+  /// Tests until `complete()`, which polls too. Between tests it calls `late(waited, first)`, which throws when a
+  /// deadline has passed, and reports when `first` is true: once.
+  template <class Test, class Late>
+  void wait_until(Test&& complete, Late&& late) {
+    for (int spin = 0; spin < options_.wait.spins; ++spin)
+      if (complete()) return;
+    yield_until(complete, late);
   }
 
-  /// Throws the report, on every rank, if `waited` has passed the deadline (0: the policy's).
-  void check_deadline(const Operation& operation, std::chrono::milliseconds deadline,
-                      std::chrono::milliseconds waited) {
-    if (waited < (deadline.count() == 0 ? options_.wait.deadline : deadline)) return;
-    const std::string text = report(operation, waited);
-    announce(text);
-    throw CommError(text, rank(), operation.name);
+  /// Throws the report, on every rank, if `waited` has passed the deadline (0: the policy's). `also`: what else is
+  /// awaited.
+  void check_deadline(const Pending& operation, std::chrono::milliseconds waited, std::string_view also = {}) {
+    if (expired(operation.deadline, waited))
+      give_up(report(operation, waited) + std::string(also), operation.operation);
+  }
+  bool expired(std::chrono::milliseconds deadline, std::chrono::milliseconds waited) const {
+    return waited >= (deadline.count() == 0 ? options_.wait.deadline : deadline);
+  }
+
+  /// What is awaited, for how long, and who has not come.
+  std::string report(const Pending& pending, std::chrono::milliseconds waited) const {
+    const Operation& operation = pending.operation;
+    const Group* const group = pending.group.get();
+    std::vector<int> ranks;
+    if (operation.peer >= 0 && group != nullptr) {
+      ranks = {group->root_ranks[static_cast<std::size_t>(operation.peer)]};
+    } else if (group != nullptr) {
+      ranks = group->root_ranks;
+    } else {
+      for (int other = 0; other < failures_->size(); ++other) ranks.push_back(other);
+    }
+    return message(operation.text(), ", waited ", tenths(waited.count()), " s",
+                   absence(*peers_, std::move(ranks), rank(), group != nullptr ? group->number : 0, operation));
   }
 
   /// An MPI operation made once for `function` and freed with the engine.
-  MPI_Op operation(MPI_User_function* function, bool commutes = true) {
-    const auto [place, made] = operations_.try_emplace(function, MPI_OP_NULL);
-    if (made) check(MPI_Op_create(function, commutes ? 1 : 0, &place->second), "MPI_Op_create", rank());
-    return place->second;
-  }
+  MPI_Op operation(MPI_User_function* function, bool commutes = true) { return objects_.operation(function, commutes); }
 
   /// An MPI type of so many bytes, made once and freed with the engine.
-  MPI_Datatype bytes(int size) {
-    const auto [place, made] = types_.try_emplace(size, MPI_DATATYPE_NULL);
-    if (made) {
-      check(MPI_Type_contiguous(size, MPI_BYTE, &place->second), "MPI_Type_contiguous", rank());
-      check(MPI_Type_commit(&place->second), "MPI_Type_commit", rank());
-    }
-    return place->second;
-  }
+  MPI_Datatype bytes(int size) { return objects_.bytes(size); }
+
+  /// Numbers for communicators: all members of a new one take the largest of their next numbers.
+  int next_number() const { return next_number_; }
+  void take_number(int number) { next_number_ = number + 1; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Moves an operation on as far as it goes without waiting; says whether it is complete.
-  bool advance(Pending& operation) {
-    while (!operation.complete) {
-      int done = 0;
-      check_operation(MPI_Test(&operation.request, &done, MPI_STATUS_IGNORE), operation.operation);
-      if (done == 0) return false;
-      try {
-        if (operation.steps == nullptr || operation.steps->next(operation.request)) finish(operation);
-      } catch (const std::exception& error) {
-        announce(message(operation.operation.text(), ": ", error.what()));
-        throw;
+  [[noreturn]] void give_up(const std::string& text, const Operation& operation) {
+    announce(text);
+    throw CommError(text, rank(), operation.name);
+  }
+
+  void count_several(const Pending& operation, int change) {
+    moved_by_poll_ += change;
+    if (operation.operation.collective) operation.group->several += change;
+  }
+
+  PendingList::iterator new_place() {
+    if (free_.empty())
+      pending_.emplace_back();
+    else
+      pending_.splice(pending_.end(), free_, free_.begin());
+    return std::prev(pending_.end());
+  }
+
+  void defer(Pending& pending, std::unique_ptr<Deferred> deferred) {
+    pending.deferred = std::move(deferred);
+    ++moved_by_poll_;
+    pending.group->waiting.push_back(&pending);
+    if (!options_.check) return;
+    pending.deferred->fingerprints = std::make_unique<Fingerprints>(*pending.group, pending.operation);
+    check_operation(pending.deferred->fingerprints->start(*pending.group), pending.operation);
+  }
+
+  /// Starts what has been deferred on a communicator as far as it can be, in the order of the calls.
+  void start_deferred(Group& group) {
+    while (!group.waiting.empty() && group.several == 0) {
+      Pending& operation = *group.waiting.front();
+      if (auto* const fingerprints = operation.deferred->fingerprints.get()) {
+        int done = 0;
+        check_operation(fingerprints->test(done), operation.operation);
+        if (done == 0) return;
+        if (const auto text = fingerprints->mismatch(group, options_.strict_call_sites))
+          give_up(*text, operation.operation);
       }
+      const auto deferred = std::move(operation.deferred);
+      group.waiting.pop_front();
+      --moved_by_poll_;
+      guard([&] { check_operation(deferred->begin(&operation.request), operation.operation); });
+      if (operation.several()) count_several(operation, 1);
     }
-    return true;
   }
 
   void finish(Pending& operation) {
-    if (operation.steps && operation.steps->several()) --several_;
+    if (operation.several()) count_several(operation, -1);
     operation.complete = true;
     operation.steps.reset();
   }
 
-  /// Completes what goes on without a Request, then meets the other ranks before the communicator is freed, so that no
-  /// announcement can come after; if one fails instead, that is seen here.
-  void close() noexcept {
-    try {
-      for (Pending& operation : pending_) wait(operation);
-      pending_.clear();
-      if (failures_->size() == 1) return;
-      MPI_Request barrier = MPI_REQUEST_NULL;
-      check(MPI_Ibarrier(failures_->native(), &barrier), "MPI_Ibarrier", rank());
-      wait(barrier, {.name = "end", .where = std::source_location::current(), .axis = "all ranks of a communicator"});
-    } catch (const std::exception& error) {
-      failures_->fail(error.what());
-    }
-  }
-
-  template <class Test>
-  void wait_until(Test&& complete, const Operation& operation, std::chrono::milliseconds deadline) {
+  template <class Test, class Late>
+  void yield_until(Test&& complete, Late&& late) {
     const WaitPolicy& policy = options_.wait;
-    for (int spin = 0; spin < policy.spins; ++spin)
-      if (complete()) return;
     const auto start = Clock::now();
     bool reported = false;
     while (!complete()) {
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
-      check_deadline(operation, deadline, waited);
-      if (!reported && waited >= policy.first_report) {
-        reported = true;
-        std::fprintf(stderr, "kerkis: still waiting: %s\n", report(operation, waited).c_str());
-      }
+      late(waited, !reported && waited >= policy.first_report);
+      reported = waited >= policy.first_report;
       if (waited < policy.sleep_after)
         sched_yield();
       else
@@ -217,18 +317,63 @@ class Engine {
     }
   }
 
-  /// What is awaited, for how long, and who has not come.
-  std::string report(const Operation& operation, std::chrono::milliseconds waited) const {
-    return message(operation.text(), ", waited ", static_cast<double>(waited.count()) / 1000, " s on rank ", rank(),
-                   operation.peer >= 0 ? "; the peer has not come" : "; which ranks have not come is unknown");
+  /// What a wait for one operation does between tests.
+  struct DeadlineOf {
+    Engine& engine;
+    const Pending& operation;
+    void operator()(std::chrono::milliseconds waited, bool first) const {
+      engine.check_deadline(operation, waited);
+      if (first)
+        std::fprintf(stderr, "kerkis: rank %d still waits: %s\n", engine.rank(),
+                     engine.report(operation, waited).c_str());
+    }
+  };
+
+  /// Completes what goes on without a Request, then meets the other ranks before the communicator is freed, so that no
+  /// announcement can come after; if one fails instead, that is seen here.
+  void close() noexcept {
+    try {
+      if (!pending_.empty()) {
+        Pending first;
+        first.operation = pending_.front().operation;
+        first.group = pending_.front().group;
+        const auto all_complete = [&] {
+          poll();
+          return pending_.empty();
+        };
+        wait_until(all_complete, DeadlineOf{*this, first});
+      }
+      if (failures_->size() == 1) return;
+      Pending end;
+      end.operation = {.name = "end", .where = std::source_location::current(), .axis = name_.c_str(), .sequence = 1};
+      peers_->enter(0, end.operation);
+      check(MPI_Ibarrier(failures_->native(), &end.request), "MPI_Ibarrier", rank());
+      wait(end);
+    } catch (const std::exception& error) {
+      failures_->fail(error.what());
+    }
+  }
+
+  /// For the checking mode: at MPI_Finalize, or at the end of a poisoned communicator.
+  void report_unfinished() const noexcept {
+    std::string text;
+    if (!poisoned())
+      text = message("kerkis: rank ", rank(), ": communicator '", name_, "' has not ended before MPI_Finalize\n");
+    for (const Pending& operation : pending_)
+      text += message("kerkis: rank ", rank(), ": never finished: ", operation.operation.text(), "\n");
+    std::fputs(text.c_str(), stderr);
   }
 
   CommunicatorOptions options_;
+  std::string name_;
   std::shared_ptr<FailureChannel> failures_;
+  std::unique_ptr<Peers> peers_;
+  std::optional<AtFinalize> at_finalize_;
+  Objects objects_;
+  Resources resources_;  // outlives what is under way
   PendingList pending_, free_;
-  int several_ = 0;  // of the pending: those that `poll` moves on
-  std::map<MPI_User_function*, MPI_Op> operations_;
-  std::map<int, MPI_Datatype> types_;
+  int moved_by_poll_ = 0;  // of the pending: several steps, deferred, detached
+  int next_number_ = 2;    // 0 is the end of the engine, 1 the root communicator
 };
 
 }  // namespace kerkis::comm

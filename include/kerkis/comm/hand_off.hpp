@@ -2,70 +2,142 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <source_location>
+#include <utility>
 
-#include <kerkis/comm/buffer.hpp>
+#include <kerkis/comm/collective.hpp>
+#include <kerkis/comm/message.hpp>
 #include <kerkis/comm/request.hpp>
 
 namespace kerkis {
 
+/// Of a receive: from whoever sends first.
+inline constexpr int any_rank = -1;
+
+/// Of `send`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct SendOptions {
   int to = 0;
-  int tag = 0;
+  int tag = 0;                            ///< from 0 to 7/8 of MPI_TAG_UB
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
+/// Of `receive`.
 struct ReceiveOptions {
-  int from = 0;
+  int from = 0;  ///< or `any_rank`
   int tag = 0;
+  Received* received = nullptr;           ///< told who sent how much; it lives until the request is complete
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 
-/// Sends `view` to rank `to`, which receives as many elements with the same tag; messages of one tag arrive in order.
-/// `execution` is fenced first; the View must not be written until the request is complete.
-/// Throws InputError for a View with gaps or a peer that is no other rank, CommError if MPI fails.
+namespace comm {
+
+inline void check_tag(const char* operation, const Communicator& communicator, int tag) {
+  const int largest = largest_tag(communicator);
+  require(tag >= 0 && tag <= largest, operation, ": tag ", tag, " is none of 0 to ", largest);
+}
+
+inline void check_peer(const char* operation, const Communicator& communicator, int peer) {
+  require(peer >= 0 && peer < communicator.size() && peer != communicator.rank(), operation, ": ", peer,
+          " is no other rank of '", communicator.name(), "'");
+}
+
+inline void check_source(const char* operation, const Communicator& communicator, int peer) {
+  if (peer != any_rank) return check_peer(operation, communicator, peer);
+  require(communicator.size() > 1, operation, ": '", communicator.name(), "' has no other rank");
+}
+
+/// Keeps the wire of a receive; unpacks as much as has come.
+template <class Wire>
+class KeepReceived final : public Steps {
+ public:
+  KeepReceived(Wire&& wire, Received* received) : wire_(std::move(wire)), received_(received) {}
+  void came(const MPI_Status& status) override {
+    int count = 0;
+    check(MPI_Get_count(&status, wire_.run().type.native, &count), "MPI_Get_count");
+    what_ = {status.MPI_SOURCE, static_cast<std::size_t>(count)};
+  }
+  bool next(MPI_Request&) override {
+    wire_.finish(what_.count);
+    if (received_ != nullptr) *received_ = what_;
+    return true;
+  }
+
+ private:
+  Wire wire_;
+  Received* received_;
+  Received what_;
+};
+
+template <class Wire>
+std::unique_ptr<Steps> keep_received(Wire&& wire, Received* received) {
+  if (wire.packed() || received != nullptr) return std::make_unique<KeepReceived<Wire>>(std::move(wire), received);
+  return keep(std::move(wire));
+}
+
+}  // namespace comm
+
+/// Sends `view` to rank `to`, which receives with the same tag; messages of one tag arrive in order. `execution` is
+/// fenced first; the View must not be written until the request is complete. Elements go in the order of `shape_of`.
+/// Throws InputError for a peer that is no other rank or a tag out of range, CommError if MPI fails.
 template <class ExecutionSpace, class View>
 Request send(const ExecutionSpace& execution, const Communicator& communicator, const View& view, SendOptions options,
              std::source_location where = std::source_location::current()) {
-  require(options.to >= 0 && options.to < communicator.size() && options.to != communicator.rank(),
-          "send: ", options.to, " is no other rank of '", communicator.name(), "'");
-  const comm::Buffer<View> buffer(view, "send");
-  execution.fence("kerkis::send");
+  static_assert(Kokkos::is_view_v<View>, "kerkis: communication takes Kokkos Views");
+  using Element = typename View::non_const_value_type;
+  comm::check_peer("send", communicator, options.to);
+  comm::check_tag("send", communicator, options.tag);
+  const char* const fence = "kerkis::send";
+  comm::Operation operation{.name = "send",
+                            .type = comm::datatype<Element>(communicator).name,
+                            .count = view.size(),
+                            .peer = options.to,
+                            .collective = false,
+                            .where = where};
+  if (view.size() >= comm::piece_length(communicator, sizeof(Element))) {
+    auto steps = std::make_unique<comm::LongMessage<true, ExecutionSpace, View>>(
+        execution, communicator, view, options.to, options.tag, fence, nullptr);
+    return Request::start(communicator, operation, options.deadline, std::move(steps),
+                          [side = &steps->side()](MPI_Request* request) { return side->begin(request); });
+  }
+  comm::Wire<comm::Access::send, ExecutionSpace, View> wire(execution, communicator, view, fence);
+  const auto run = wire.run();
   return Request::start(
-      communicator,
-      {.name = "send",
-       .type = buffer.type.name,
-       .count = view.size(),
-       .peer = options.to,
-       .collective = false,
-       .where = where},
-      options.deadline, comm::keep_alive(view),
-      [buffer, peer = options.to, tag = options.tag, native = communicator.native()](MPI_Request* request) {
-        return MPI_Isend(buffer.data, buffer.count, buffer.type.native, peer, tag, native, request);
+      communicator, operation, options.deadline, comm::keep(std::move(wire)),
+      [run, peer = options.to, tag = options.tag, native = communicator.native()](MPI_Request* request) {
+        return MPI_Isend(run.data, static_cast<int>(run.count), run.type.native, peer, tag, native, request);
       });
 }
 
-/// Receives `view` from rank `from`. A longer message is an error, a shorter one leaves the rest of the View as it was.
-/// `execution` is fenced first; the View must be neither read nor written until the request is complete.
-/// Throws InputError for a View with gaps or a peer that is no other rank, CommError if MPI fails.
+/// Receives `view` from rank `from`. A longer message is a CommError, a shorter one leaves the rest of the View as it
+/// was. `execution` is fenced first; the View must be neither read nor written until the request is complete.
+/// Throws InputError for a peer that is no other rank or a tag out of range, CommError if MPI fails.
 template <class ExecutionSpace, class View>
 Request receive(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                 ReceiveOptions options, std::source_location where = std::source_location::current()) {
-  static_assert(comm::is_writable<View>, "kerkis: receive writes its View, which must not be const");
-  require(options.from >= 0 && options.from < communicator.size() && options.from != communicator.rank(),
-          "receive: ", options.from, " is no other rank of '", communicator.name(), "'");
-  const comm::Buffer<View> buffer(view, "receive");
-  execution.fence("kerkis::receive");
+  comm::check_written<View>();
+  using Element = typename View::non_const_value_type;
+  comm::check_source("receive", communicator, options.from);
+  comm::check_tag("receive", communicator, options.tag);
+  const char* const fence = "kerkis::receive";
+  const int from = options.from == any_rank ? MPI_ANY_SOURCE : options.from;
+  comm::Operation operation{.name = "receive",
+                            .type = comm::datatype<Element>(communicator).name,
+                            .count = view.size(),
+                            .peer = options.from,
+                            .collective = false,
+                            .where = where};
+  if (view.size() >= comm::piece_length(communicator, sizeof(Element))) {
+    auto steps = std::make_unique<comm::LongMessage<false, ExecutionSpace, View>>(execution, communicator, view, from,
+                                                                                  options.tag, fence, options.received);
+    return Request::start(communicator, operation, options.deadline, std::move(steps),
+                          [side = &steps->side()](MPI_Request* request) { return side->begin(request); });
+  }
+  comm::Wire<comm::Access::write, ExecutionSpace, View> wire(execution, communicator, view, fence);
+  const auto run = wire.run();
   return Request::start(
-      communicator,
-      {.name = "receive",
-       .type = buffer.type.name,
-       .count = view.size(),
-       .peer = options.from,
-       .collective = false,
-       .where = where},
-      options.deadline, comm::keep_alive(view),
-      [buffer, peer = options.from, tag = options.tag, native = communicator.native()](MPI_Request* request) {
-        return MPI_Irecv(buffer.data, buffer.count, buffer.type.native, peer, tag, native, request);
+      communicator, operation, options.deadline, comm::keep_received(std::move(wire), options.received),
+      [run, from, tag = options.tag, native = communicator.native()](MPI_Request* request) {
+        return MPI_Irecv(run.data, static_cast<int>(run.count), run.type.native, from, tag, native, request);
       });
 }
 

@@ -28,16 +28,17 @@ namespace kerkis::comm {
 /// trainer.hpp:88".
 struct Operation {
   const char* name = "";
-  const char* type = "";  ///< of the elements; "" if there are none
+  const char* type = "";   ///< of the elements; "" if there are none
+  const char* order = "";  ///< of the elements, if it matters: "first index fastest"
   std::size_t count = 0;
   int peer = -1;               ///< of a hand-off
   int root = -1;               ///< of a collective that has one
   const char* reduction = "";  ///< of a reduction
   bool collective = true;      ///< every rank of the communicator takes part
   bool equal_counts = true;    ///< and `count` is the same on all of them
-  std::source_location where;
-  const char* axis = "";  ///< the communicator's name; it sets this and the number
-  std::uint64_t sequence = 0;
+  std::source_location where{};
+  const char* axis = "";       ///< the communicator's name; it sets this and the number
+  std::uint64_t sequence = 0;  ///< among its collectives, or among this rank's hand-offs
 
   std::string text() const {
     std::string words = message(name, " #", sequence);
@@ -53,8 +54,10 @@ inline CommError mpi_error(int code, const std::string& words, const char* opera
   int length = 0, error_class = MPI_ERR_OTHER;
   MPI_Error_class(code, &error_class);
   MPI_Error_string(code, text, &length);
-  return CommError(message(words, ": ", std::string_view(text, static_cast<std::size_t>(length))), rank, operation,
-                   error_class);
+  const char* const plain =
+      error_class == MPI_ERR_TRUNCATE ? ": the message is longer than what was to receive it" : "";
+  return CommError(message(words, plain, ": ", std::string_view(text, static_cast<std::size_t>(length))), rank,
+                   operation, error_class);
 }
 
 /// Throws CommError unless `code` is MPI_SUCCESS.

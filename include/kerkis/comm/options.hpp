@@ -14,6 +14,25 @@ struct CommunicatorOptions {
   WaitPolicy wait{};
   /// Elements that one MPI call moves at most; longer Views go in pieces. MPI-3 counts are ints.
   std::size_t largest_count = std::numeric_limits<int>::max();
+  /// Whether the MPI library reads and writes device memory; unset: as MPIX_GPU_query_support says, if a trial with
+  /// real data agrees; off if there is no such query. Device memory goes through host memory otherwise.
+  std::optional<bool> device_aware{};
+  bool stage = false;  ///< all memory goes through buffers, as device memory does: for tests
+
+  /// Checking mode: before a collective starts, the ranks compare operation, reduction, element type, count, root and
+  /// order of elements; if they differ, every rank throws what two of them have entered, and where. A View that is
+  /// written while an operation reads it is an error, and MPI_Finalize lists on stderr what was never finished. What
+  /// can't be seen: a buffer that the program frees or writes while an operation writes it, and unmanaged Views that
+  /// are freed (managed ones are kept alive). Operations move on in calls of the library only, so a program may not
+  /// wait in MPI calls of its own for what a pending collective is to bring.
+  /// The environment variable KERKIS_CHECK of rank 0, 1 or strict, turns it on too.
+  bool check = false;
+  /// Checking mode that also wants every collective called at the same place of the program on all ranks.
+  bool strict_call_sites = false;
+
+  /// A thread on each rank that tells the ranks of other hosts, over a TCP socket of its own, what the ranks of this
+  /// host do, for the reports of deadlines. It never calls MPI. Without it the state of other hosts' ranks is unknown.
+  bool watch = false;
 };
 
 }  // namespace kerkis

@@ -4,11 +4,13 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <tuple>
 #include <utility>
 
+#include <kerkis/comm/checking.hpp>
 #include <kerkis/comm/group.hpp>
 
 namespace kerkis::comm {
@@ -22,11 +24,21 @@ class Steps {
   virtual ~Steps() = default;
 
   /// MPI has completed `request`. Starts the next MPI operation in it and returns false, or finishes (unpacks what has
-  /// come) and returns true. What it throws poisons the communicator.
+  /// come) and returns true. With false and MPI_REQUEST_NULL it has requests of its own under way, and is called again
+  /// later (`several` is true then). What it throws poisons the communicator.
   virtual bool next(MPI_Request& request) = 0;
 
-  /// Whether `next` starts more MPI operations, so that `poll` has to move it on.
+  /// What MPI says of the operation that has come to its end, before `next`.
+  virtual void came(const MPI_Status&) {}
+
+  /// Whether `next` starts more MPI operations, so that `poll` has to move it on. MPI matches the collectives on a
+  /// communicator by their order, and ranks reach the later steps of one at different times: those that are called
+  /// after a collective of several steps start when it is complete.
   virtual bool several() const { return false; }
+
+  /// Of the elements that the operation reads where the caller could write them meanwhile; 0 if there are none. For the
+  /// checking mode.
+  virtual std::uint64_t checksum() const { return 0; }
 };
 
 /// Keeps the memory of managed Views alive.
@@ -40,6 +52,24 @@ class KeepAlive final : public Steps {
   std::tuple<Views...> views_;
 };
 
+/// A collective that has been called, but can't start yet: its fingerprint is on the way, or one before it has to
+/// finish first.
+struct Deferred {
+  Deferred() = default;
+  Deferred(const Deferred&) = delete;
+  Deferred& operator=(const Deferred&) = delete;
+  virtual ~Deferred() = default;
+  virtual int begin(MPI_Request* request) = 0;
+
+  std::unique_ptr<Fingerprints> fingerprints;  ///< null if nothing is checked
+};
+template <class Begin>
+struct DeferredCall final : Deferred {
+  explicit DeferredCall(Begin&& f) : call(std::move(f)) {}
+  int begin(MPI_Request* request) override { return call(request); }
+  Begin call;
+};
+
 /// An operation under way. The engine holds it, since polling moves it on without its Request.
 struct Pending {
   MPI_Request request = MPI_REQUEST_NULL;
@@ -47,8 +77,14 @@ struct Pending {
   std::chrono::milliseconds deadline{};  ///< 0: the policy's
   std::unique_ptr<Steps> steps;          ///< null: complete with `request`
   std::shared_ptr<Group> group;
+  std::unique_ptr<Deferred> deferred;  ///< null: started
+  std::uint64_t checksum = 0;          ///< of what it reads, when it was called
+  MPI_Status status{};                 ///< of the MPI operation that came to its end last
   bool complete = false;
+  bool broken = false;    ///< has failed: never complete
   bool detached = false;  ///< its Request is gone
+
+  bool several() const { return steps && steps->several(); }
 };
 using PendingList = std::list<Pending>;
 

@@ -3,37 +3,159 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <type_traits>
 
-#include <kerkis/comm/communicator.hpp>
+#include <kerkis/comm/datatype.hpp>
 
 namespace kerkis {
 
-/// What a reduction computes. Floating minimum and maximum are total: NaN wins, and -0 < +0, so that every rank gets
-/// the same bits whatever the order of the reduction (payloads of NaN excepted).
-enum class Reduction { sum, minimum, maximum };
+/// What a reduction computes, element by element.
+/// - sum, product: of numbers and complex numbers;
+/// - minimum, maximum: of real numbers and bool. Those of floating-point numbers are total: NaN wins, and -0 < +0, so
+///   that every rank gets the same bits whatever the order of the reduction (payloads of NaN excepted);
+/// - logical_…: of integers and bool; the result is 0 or 1; bitwise_…: of integers and bool.
+///
+/// Everything else is a functor, which the reductions take as their first template argument:
+/// `all_reduce<Longest>(execution, communicator, view)`. It computes `Element operator()(Element, Element) const` of
+/// two trivially copyable elements on the host, the left one from the lower ranks, does not throw, is associative, and
+/// says whether it commutes:
+///     struct Longest {
+///       static constexpr bool commutes = true;
+///       Span operator()(const Span& a, const Span& b) const { return a.length < b.length ? b : a; }
+///     };
+/// It is an empty type with a default constructor, since an MPI operation carries no state. One that does not commute
+/// is applied in the order of ranks.
+enum class Reduction {
+  sum,
+  product,
+  minimum,
+  maximum,
+  logical_and,
+  logical_or,
+  logical_xor,
+  bitwise_and,
+  bitwise_or,
+  bitwise_xor
+};
 
 namespace comm {
 
-template <class T, bool minimum>
-void extremum(void* in, void* in_out, int* length, MPI_Datatype*) {
-  const T* a = static_cast<const T*>(in);
-  T* b = static_cast<T*>(in_out);
-  for (int i = 0; i < *length; ++i) {
-    const bool a_first = a[i] < b[i] || (a[i] == b[i] && std::signbit(a[i]));
-    if (std::isnan(a[i]) || (!std::isnan(b[i]) && a_first == minimum)) b[i] = a[i];
+/// In the place of a functor: the operation is the option's.
+struct Named {};
+
+template <bool minimum>
+struct Extremum {
+  template <class T>
+  T operator()(T a, T b) const {
+    const bool a_first = a < b || (a == b && std::signbit(a));
+    return std::isnan(a) || (!std::isnan(b) && a_first == minimum) ? a : b;
   }
+};
+
+/// Always multiplies the same way round: where the compiler fuses a multiplication with an addition, a·b and b·a
+/// differ.
+struct ComplexProduct {
+  template <class T>
+  T operator()(const T& a, const T& b) const {
+    const bool turned = b.real() < a.real() || (b.real() == a.real() && b.imag() < a.imag());
+    const T &x = turned ? b : a, &y = turned ? a : b;
+    return T(x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real());
+  }
+};
+
+/// What MPI calls. It has no way to pass an exception on.
+template <class T, class Functor>
+void apply(void* left, void* in_out, int* length, MPI_Datatype*) noexcept {
+  const T* a = static_cast<const T*>(left);
+  T* b = static_cast<T*>(in_out);
+  for (int i = 0; i < *length; ++i) b[i] = Functor()(a[i], b[i]);
 }
 
+struct NativeOperation {
+  MPI_Op native = MPI_OP_NULL;
+  const char* name = "";
+  bool own = false;  ///< a function of ours, which needs its operands in host memory
+};
+
 template <class T>
-MPI_Op native_operation(const Communicator& communicator, Reduction reduction) {
-  if (reduction == Reduction::sum) return MPI_SUM;
-  if constexpr (std::is_floating_point_v<T>)
-    return communicator.state()->engine->operation(reduction == Reduction::minimum ? &extremum<T, true>
-                                                                                   : &extremum<T, false>);
-  else
-    return reduction == Reduction::minimum ? MPI_MIN : MPI_MAX;
+NativeOperation named_operation(const Communicator& communicator, Reduction reduction, const char* caller) {
+  static constexpr std::array names = {"sum",        "product",     "minimum",     "maximum",    "logical and",
+                                       "logical or", "logical xor", "bitwise and", "bitwise or", "bitwise xor"};
+  constexpr bool integral = std::is_integral_v<T>, boolean = std::is_same_v<T, bool>,
+                 real = std::is_floating_point_v<T>;
+  const char* const name = names[static_cast<std::size_t>(reduction)];
+  [[maybe_unused]] const auto own = [&](MPI_User_function* function) {
+    return NativeOperation{communicator.state() ? communicator.state()->engine->operation(function) : MPI_OP_NULL, name,
+                           true};
+  };
+  switch (reduction) {
+  case Reduction::sum:
+    if constexpr (!boolean) return {MPI_SUM, name};
+    break;
+  case Reduction::product:
+    if constexpr (is_complex<T>)
+      return own(&apply<T, ComplexProduct>);
+    else if constexpr (!boolean)
+      return {MPI_PROD, name};
+    break;
+  case Reduction::minimum:
+    if constexpr (real) return own(&apply<T, Extremum<true>>);
+    if constexpr (integral) return {boolean ? MPI_LAND : MPI_MIN, name};
+    break;
+  case Reduction::maximum:
+    if constexpr (real) return own(&apply<T, Extremum<false>>);
+    if constexpr (integral) return {boolean ? MPI_LOR : MPI_MAX, name};
+    break;
+  case Reduction::logical_and:
+    if constexpr (integral) return {MPI_LAND, name};
+    break;
+  case Reduction::logical_or:
+    if constexpr (integral) return {MPI_LOR, name};
+    break;
+  case Reduction::logical_xor:
+    if constexpr (integral) return {MPI_LXOR, name};
+    break;
+  case Reduction::bitwise_and:
+    if constexpr (integral) return {boolean ? MPI_LAND : MPI_BAND, name};
+    break;
+  case Reduction::bitwise_or:
+    if constexpr (integral) return {boolean ? MPI_LOR : MPI_BOR, name};
+    break;
+  case Reduction::bitwise_xor:
+    if constexpr (integral) return {boolean ? MPI_LXOR : MPI_BXOR, name};
+    break;
+  }
+  throw InputError(message(caller, ": there is no ", name, " of ",
+                           boolean    ? "bool"
+                           : integral ? "integers"
+                           : real     ? "floating-point numbers"
+                                      : "complex numbers"));
+}
+
+/// The functor's operation or, for `Named`, the option's. Throws InputError if the element type does not have it.
+template <class T, class Functor>
+NativeOperation native_operation(const Communicator& communicator, [[maybe_unused]] Reduction reduction,
+                                 [[maybe_unused]] const char* caller) {
+  if constexpr (std::is_same_v<Functor, Named>) {
+    static_assert(std::is_arithmetic_v<T> || is_complex<T>,
+                  "kerkis: a reduction of elements that are no numbers takes a functor: all_reduce<Functor>(…)");
+    return named_operation<T>(communicator, reduction, caller);
+  } else {
+    static_assert(std::is_trivially_copyable_v<T>, "kerkis: the elements of a reduction are trivially copyable");
+    static_assert(std::is_empty_v<Functor> && std::is_default_constructible_v<Functor>,
+                  "kerkis: the functor of a reduction is empty and default-constructible, since an MPI operation "
+                  "carries no state");
+    static_assert(
+        requires { std::bool_constant<Functor::commutes>(); },
+        "kerkis: the functor of a reduction says whether it commutes: static constexpr bool commutes");
+    static_assert(std::is_invocable_r_v<T, const Functor&, const T&, const T&>,
+                  "kerkis: the functor of a reduction makes one element of two");
+    if (!communicator.state()) return {};
+    return {communicator.state()->engine->operation(&apply<T, Functor>, Functor::commutes), "functor", true};
+  }
 }
 
 }  // namespace comm

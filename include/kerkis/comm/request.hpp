@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <kerkis/comm/communicator.hpp>
@@ -19,6 +21,8 @@ namespace kerkis {
 ///
 /// The destructor waits, under the deadline. While an exception unwinds, or after a failure, it does not: the
 /// communicator is poisoned and what is pending is leaked with its buffers, since MPI may still write to them.
+///
+/// See docs/contract.md for buffers, order, progress, deadlines and failure.
 class Request {
  public:
   Request() = default;  ///< complete
@@ -49,7 +53,9 @@ class Request {
   /// Withdraws a receive to which no message has come: returns true, and the request is complete without having
   /// received. Returns false for everything else, which goes on.
   bool cancel() {
-    if (!pending() || place_->complete || place_->operation.collective || *place_->operation.name != 'r') return false;
+    if (!pending() || place_->complete || place_->operation.collective || *place_->operation.name != 'r' ||
+        place_->request == MPI_REQUEST_NULL)  // the rest of a message
+      return false;
     int done = 0, cancelled = 0;
     MPI_Status status;
     engine().check_operation(MPI_Cancel(&place_->request), place_->operation);
@@ -70,30 +76,39 @@ class Request {
   }
 
   /// For who waits by `test` and other means: throws the deadline's report, on every rank, once `waited` has passed it.
-  void check_deadline(std::chrono::milliseconds waited) {
-    if (pending()) engine().check_deadline(place_->operation, place_->deadline, waited);
+  /// `also` is put behind it.
+  void check_deadline(std::chrono::milliseconds waited, std::string_view also = {}) {
+    if (pending()) engine().check_deadline(*place_, waited, also);
+  }
+  bool expired(std::chrono::milliseconds waited) const {
+    return pending() && engine().expired(place_->deadline, waited);
   }
 
+  /// What is pending, for messages: "all_reduce #7 of 4096 float over 'data', called at trainer.hpp:88"; else "".
+  std::string text() const { return pending() ? place_->operation.text() : std::string(); }
+
+  /// For waits for several requests: `test` without its poll, then, of a pending one, what the wait needs.
+  bool advance() {
+    if (pending() && engine().advance(*place_)) release();
+    return !pending();
+  }
+  std::string report(std::chrono::milliseconds waited) const { return engine().report(*place_, waited); }
+  const Communicator& communicator() const { return communicator_; }
+  comm::Engine& engine() const { return *communicator_.state()->engine; }
+
   /// For the operations of the library: starts what `begin(MPI_Request*)`, which holds all that it needs by value,
-  /// returns the MPI code of. `steps` lives until completion.
+  /// returns the MPI code of; in checking mode later than here. `steps` lives until completion.
   template <class Begin>
   static Request start(const Communicator& communicator, comm::Operation operation, std::chrono::milliseconds deadline,
                        std::unique_ptr<comm::Steps> steps, Begin begin) {
-    auto& state = *communicator.state();
-    auto& engine = *state.engine;
-    if (engine.poisoned()) engine.poll();
-    operation.axis = state.group->name.c_str();
-    operation.sequence = ++state.group->sequence;
-    MPI_Request native = MPI_REQUEST_NULL;
-    engine.check_operation(begin(&native), operation);
+    const auto& state = *communicator.state();
     Request result;
-    result.place_ = engine.add({native, operation, deadline, std::move(steps), state.group});
+    result.place_ = state.engine->start(state.group, operation, deadline, std::move(steps), std::move(begin));
     result.communicator_ = communicator;
     return result;
   }
 
  private:
-  comm::Engine& engine() const { return *communicator_.state()->engine; }
   void swap(Request& other) noexcept {
     std::swap(place_, other.place_);
     std::swap(communicator_, other.communicator_);

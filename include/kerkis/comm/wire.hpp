@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <mpi.h>
+
 #include <Kokkos_Core.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <tuple>
 #include <type_traits>
@@ -10,6 +13,8 @@
 
 #include <kerkis/comm/communicator.hpp>
 #include <kerkis/comm/datatype.hpp>
+#include <kerkis/comm/pack.hpp>
+#include <kerkis/comm/staging.hpp>
 
 namespace kerkis::comm {
 
@@ -21,33 +26,156 @@ struct Run {
   Datatype type;
 };
 
-/// What an operation does with a View.
-enum class Access { read, write, read_write };
+/// In the place of a fence's name: the caller has just fenced.
+inline constexpr const char* fenced = nullptr;
 
-/// The elements of a View as one run in memory that MPI can reach: the View's own memory where it has no gaps.
-/// The execution-space instance has been fenced when the constructor returns.
+/// What an operation does with a View. `send` is to read it for a message of its own, which may go as an MPI type.
+enum class Access { read, write, read_write, send };
+
+/// Bytes of a View with gaps that go as an MPI type. On one host UCX moves a run of more than about 5,800 bytes by a
+/// system call, which takes longer than its copies of what a type describes; those it sends at once up to 8 KiB.
+/// Shorter and longer Views go faster packed.
+inline constexpr std::size_t typed_from = 5'800, typed_to = 8'192;
+
+/// An MPI type that frees itself; MPI keeps it as long as operations use it.
+struct FreeType {
+  void operator()(MPI_Datatype* type) const {
+    MPI_Type_free(type);
+    delete type;
+  }
+};
+using OwnType = std::unique_ptr<MPI_Datatype, FreeType>;
+
+/// The elements of a shape, in their order. Throws CommError.
+inline OwnType type_of(const Shape& shape, MPI_Datatype element, std::size_t element_bytes) {
+  MPI_Datatype type = element;
+  const bool lines = shape.stride[0] == 1;
+  int length = lines ? static_cast<int>(shape.extent[0]) : 1;  // of a block
+  for (int d = lines && shape.rank > 1 ? 1 : 0; d < shape.rank; ++d) {
+    MPI_Datatype inner = type;
+    const int code = MPI_Type_create_hvector(static_cast<int>(shape.extent[d]), length,
+                                             static_cast<MPI_Aint>(shape.stride[d] * element_bytes), inner, &type);
+    if (inner != element) MPI_Type_free(&inner);
+    check(code, "MPI_Type_create_hvector");
+    length = 1;
+  }
+  OwnType result(new MPI_Datatype(type));
+  check(MPI_Type_commit(result.get()), "MPI_Type_commit");
+  return result;
+}
+
+/// Copies elements `begin` to `end` of a View to a run (`packing`) or back; complete when it returns.
+template <bool packing, class ExecutionSpace, class View>
+void copy_now(const ExecutionSpace& execution, const View& view, const Shape& shape,
+              typename View::non_const_value_type* run, std::size_t begin, std::size_t end) {
+  using Element = typename View::non_const_value_type;
+  using Memory = typename View::memory_space;
+  if (begin == end) return;
+  auto* const data = const_cast<Element*>(view.data());
+  if constexpr (!Kokkos::SpaceAccessibility<Kokkos::HostSpace, Memory>::accessible) {
+    if (shape.is_run()) {  // by the copy engine
+      const Kokkos::View<Element*, Memory, Kokkos::MemoryUnmanaged> there(data + begin, end - begin);
+      const Kokkos::View<Element*, PinnedSpace, Kokkos::MemoryUnmanaged> here(run, end - begin);
+      if constexpr (packing)
+        Kokkos::deep_copy(execution, here, there);
+      else
+        Kokkos::deep_copy(execution, there, here);
+      execution.fence(packing ? "kerkis::pack" : "kerkis::unpack");
+      return;
+    }
+  }
+  copy_packed<packing, ExecutionSpace, Memory>(execution, run, data, shape, begin, end);
+  execution.fence(packing ? "kerkis::pack" : "kerkis::unpack");
+}
+
+/// The elements of a View as one run in memory that MPI can reach, in the order of `shape_of`: the View's own memory
+/// where it has no gaps and is within reach, a buffer of the communicator's otherwise. (To send: or one element of a
+/// type that describes them all.) The execution-space instance has
+/// been fenced when the constructor returns, and again when `finish` has unpacked. The run stays where it is when the
+/// wire is moved.
 template <Access access, class ExecutionSpace, class View>
 class Wire {
  public:
   static_assert(Kokkos::is_view_v<View>, "kerkis: communication takes Kokkos Views");
-  static_assert(access == Access::read || !std::is_const_v<typename View::value_type>,
+  static constexpr bool only_reads = access == Access::read || access == Access::send;
+  static_assert(only_reads || !std::is_const_v<typename View::value_type>,
                 "kerkis: communication writes to this View, which must not be const");
   using Element = typename View::non_const_value_type;
+  static constexpr bool only_writes = access == Access::write;
+  static constexpr bool host_reaches =
+      Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename View::memory_space>::accessible;
+  static_assert(host_reaches || Kokkos::SpaceAccessibility<ExecutionSpace, typename View::memory_space>::accessible,
+                "kerkis: communication takes Views in memory that the host, or the execution space given, can reach");
+  static_assert(
+      host_reaches || Kokkos::SpaceAccessibility<ExecutionSpace, StagingSpace<ExecutionSpace>>::accessible,
+      "kerkis: this back end of Kokkos has no host memory that the device reaches: copy to a host View yourself");
 
-  Wire(const ExecutionSpace& execution, const Communicator&, const View& view, const char* fence) : view_(view) {
-    execution.fence(fence);
+  /// `on_host`: the run lies in host memory also where MPI reaches the device's, for who computes with it.
+  Wire(const ExecutionSpace& execution, const Communicator& communicator, const View& view, const char* fence,
+       [[maybe_unused]] bool on_host = false)
+      : view_(view), run_{const_cast<Element*>(view.data()), view.size(), datatype<Element>(communicator)} {
+    if constexpr (View::rank() > 1)
+      run_.type.order = first_index_fastest<View> ? "first index fastest" : "last index fastest";
+    if (fence != fenced) execution.fence(fence);
+    const bool staged = communicator.state() && communicator.state()->engine->options().stage;
+    bool aware = false;
+    if constexpr (!host_reaches) aware = !on_host && device_aware<typename View::memory_space>(execution, communicator);
+    if (run_.count == 0 || ((host_reaches || aware) && !staged && is_run(view))) return;
+    if constexpr (access == Access::send && host_reaches)
+      if (const std::size_t bytes = run_.count * sizeof(Element); !staged && bytes > typed_from && bytes <= typed_to) {
+        type_ = type_of(shape_of(view), run_.type.native, sizeof(Element));
+        run_.type.native = *type_;
+        run_.count = 1;
+        return;
+      }
+    const BufferSpace* space = &buffers_of<StagingSpace<ExecutionSpace>>();
+    if constexpr (!host_reaches)
+      if (aware && !staged) space = &buffers_of<typename View::memory_space>();
+    packed_ = std::make_unique<Packed>(Packed{
+        execution, shape_of(view), Resources::lend(resources(communicator), *space, run_.count * sizeof(Element))});
+    run_.data = static_cast<Element*>(packed_->buffer.data());
+    if constexpr (access != Access::write) pack();
   }
 
-  Run<Element> run() const { return {const_cast<Element*>(view_.data()), view_.size(), datatype<Element>()}; }
+  const Run<Element>& run() const { return run_; }
+
+  /// Whether the run is a buffer.
+  bool packed() const { return packed_ != nullptr; }
+
+  /// Of the elements of a View that MPI reads where the caller could write; else 0.
+  std::uint64_t checksum() const {
+    if constexpr (only_reads && host_reaches)
+      return packed() || type_ ? 0 : checksum_of(run_.data, run_.count * sizeof(Element));
+    return 0;
+  }
 
   /// Whether something has to live, or to be done, until the operation is complete.
-  bool needed() const { return view_.use_count() > 0; }
+  bool needed() const { return packed() || type_ || view_.use_count() > 0; }
+
+  /// Puts the View's elements in the buffer, if there is one.
+  void pack() {
+    if (packed()) copy_now<true>(packed_->execution, view_, packed_->shape, run_.data, 0, run_.count);
+  }
 
   /// Puts what has come where the View is.
-  void finish() {}
+  void finish() { finish(run_.count); }
+  /// The same for the first `count` elements.
+  void finish(std::size_t count) {
+    if constexpr (!only_reads)
+      if (packed()) copy_now<false>(packed_->execution, view_, packed_->shape, run_.data, 0, count);
+  }
 
  private:
+  struct Packed {
+    ExecutionSpace execution;
+    Shape shape;
+    Block buffer;
+  };
+
   View view_;
+  Run<Element> run_;
+  std::unique_ptr<Packed> packed_;  // apart, so that a wire without a buffer is small
+  OwnType type_;
 };
 
 /// Keeps wires until an operation is complete, and finishes them.
@@ -58,6 +186,15 @@ class KeepWires final : public Steps {
   bool next(MPI_Request&) override {
     std::apply([](Wires&... wires) { (wires.finish(), ...); }, wires_);
     return true;
+  }
+  std::uint64_t checksum() const override {
+    const auto of = []<class One>(const One& wire) -> std::uint64_t {
+      if constexpr (requires { wire.checksum(); })
+        return wire.checksum();
+      else
+        return 0;
+    };
+    return std::apply([&of](const Wires&... wires) { return (of(wires) + ... + std::uint64_t{0}); }, wires_);
   }
 
  private:

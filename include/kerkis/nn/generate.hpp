@@ -33,8 +33,7 @@ template <class T, class Plan, class Place, class Space>
 class Generator {
  public:
   Generator(const Mesh<Plan, Place>& mesh, Gpt<T, Plan, Space>& model)
-      : mesh_(mesh), model_(model), table_(schedule::make_table<typename Gpt<T, Plan, Space>::Schedule>(
-                                        {mesh.template extent<axis::Pipeline>(), 1})) {
+      : mesh_(mesh), model_(model), table_(model.placement()) {
     const std::int64_t rows = model_.context();
     for (auto* stage : model_.stages()) saved_.push_back(stage->make_saved(rows));
     input_ = make_matrix<T, Space>("kerkis::generate::input", rows, model_.config().width);

@@ -3,60 +3,71 @@
 
 #include <cstdint>
 #include <memory>
-#include <type_traits>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include <kerkis/core/partition.hpp>
+#include <kerkis/core/layer_costs.hpp>
 #include <kerkis/mesh/mesh.hpp>
 #include <kerkis/nn/gpt_stage.hpp>
-#include <kerkis/policy/pipeline.hpp>
+#include <kerkis/policy/pipeline_options.hpp>
+#include <kerkis/schedule/chosen.hpp>
 #include <kerkis/schedule/table.hpp>
 
 namespace kerkis::nn {
 
-/// A GPT as it lies on this rank under `Plan`: blocks are spread evenly over the stages, each block's matrices over the
-/// tensor axis. The template is thin: stages and layers know only T and Space. Stays where it is built, since
-/// parameters are referred to.
+/// A GPT as it lies on this rank under `Plan`: blocks are spread over the stages, evenly or by what they cost, each
+/// block's matrices over the tensor axis. The template is thin: stages and layers know only T and Space. Stays where it
+/// is built, since parameters are referred to.
 template <class T, class Plan, class Space = Kokkos::DefaultExecutionSpace>
 class Gpt {
-  using PipelinePolicy = typename plan_traits<Plan>::template on<axis::Pipeline>;
-
  public:
   using Element = T;
   using ExecutionSpace = Space;
   using Stage = GptStage<T, Space>;
 
-  /// The schedule whose order the stages follow; with one stage any is the same.
-  using Schedule = typename std::conditional_t<std::is_void_v<PipelinePolicy>, std::type_identity<Pipeline<1>>,
-                                               std::type_identity<PipelinePolicy>>::type::schedule;
-
-  /// Collective over the mesh if weights are tied across stages. Throws InputError if the configuration makes no sense.
+  /// Collective over the mesh if weights are tied across stages. Throws InputError if the configuration makes no sense,
+  /// or the options do not fit the plan.
   template <class Place>
-  Gpt(const Mesh<Plan, Place>& mesh, GptConfig config) : config_(config) {
+  Gpt(const Mesh<Plan, Place>& mesh, GptConfig config, const PipelineOptions& options = {})
+      : config_(config), schedule_(policy::chosen_schedule<Plan>(options)),
+        placement_(schedule_.placement({mesh.template extent<axis::Pipeline>(), 1, options.chunks})) {
     config.check();
-    const int ranks = mesh.template extent<axis::Pipeline>(), rank = mesh.template coordinate<axis::Pipeline>();
-    const schedule::Table table = schedule::make_table<Schedule>({ranks, 1});
-    const int stages = table.stages();
+    require(placement_.well_formed(), "gpt: the schedule ", schedule_.name(), " does not place ", placement_.stages(),
+            " stages on ", placement_.ranks(), " ranks");
+    const int rank = mesh.template coordinate<axis::Pipeline>(), stages = placement_.stages();
+    const std::vector<Range> layers = layers_to_stages(config.layers, stages, options.costs);
+    const Recomputation recompute = policy::recomputation<Plan>(options);
+    chunks_.resize(static_cast<std::size_t>(placement_.chunks()));
     typename Stage::Table tokens;
-    for (int chunk = 0; chunk < table.chunks(); ++chunk) {
-      const int stage = table.stage(rank, chunk);
-      chunks_.push_back(std::make_unique<Stage>(config, partition(config.layers, stages, stage), stage == 0,
-                                                stage == stages - 1, mesh.template communicator<axis::Tensor>(),
-                                                tokens));
-      if (stage == 0) tokens = chunks_.back()->table();
+    for (int stage = 0; stage < stages; ++stage) {
+      if (placement_.rank_of(stage) != rank) continue;
+      const auto chunk = static_cast<std::size_t>(placement_.chunk_of(stage));
+      chunks_[chunk] =
+          std::make_unique<Stage>(config, layers[static_cast<std::size_t>(stage)], stage == 0, stage == stages - 1,
+                                  mesh.template communicator<axis::Tensor>(), tokens, recompute);
+      if (stage == 0) tokens = chunks_[chunk]->table();
     }
-    const int first = table.rank_of(0), last = table.rank_of(stages - 1);
+    const int first = placement_.rank_of(0), last = placement_.rank_of(stages - 1);
     if (config.tied && first != last) {
       const bool shares = rank == first || rank == last;
       Communicator sharers = mesh.template communicator<axis::Pipeline>().split(shares ? 0 : 1, rank, "tied weights");
       if (shares) shared_.push_back({std::move(sharers), holder()->table().get()});
+    } else if (config.tied && stages > 1 && rank == first) {
+      borrowed_.push_back({tokens.get(), placement_.chunk_of(stages - 1)});
     }
   }
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
   const GptConfig& config() const { return config_; }
+  /// What every rank does in a step of so many microbatches.
+  schedule::Table table(int microbatches) const {
+    return schedule_.table({placement_.ranks(), microbatches, placement_.chunks()});
+  }
+  /// Which stage each chunk of each rank is; no actions.
+  const schedule::Table& placement() const { return placement_; }
+  const std::string& schedule_name() const { return schedule_.name(); }
   std::int64_t context() const { return config_.context; }
 
   /// The stages of this rank, by chunk.
@@ -79,6 +90,14 @@ class Gpt {
   };
   const std::vector<Shared>& shared() const { return shared_; }
 
+  /// A parameter that the stage `chunk` of this rank uses too, without naming it: its gradient is complete only when
+  /// that stage's are.
+  struct Borrowed {
+    Parameter<T, Space>* parameter;
+    int chunk;
+  };
+  const std::vector<Borrowed>& borrowed() const { return borrowed_; }
+
  private:
   Stage* holder() const {
     for (const auto& chunk : chunks_)
@@ -87,8 +106,11 @@ class Gpt {
   }
 
   GptConfig config_;
+  schedule::Chosen schedule_;
+  schedule::Table placement_;
   std::vector<std::unique_ptr<Stage>> chunks_;
   std::vector<Shared> shared_;
+  std::vector<Borrowed> borrowed_;
 };
 
 }  // namespace kerkis::nn

@@ -66,29 +66,39 @@ class Head {
   }
   /// Memory for the logits, and for their gradient in the same place: forward may write it, the loss transform it, and
   /// backward_input take it, without a copy.
-  Matrix logits(const Saved& saved, std::int64_t rows) const { return first_rows(saved.weight.logits, rows); }
+  Matrix logits(const Saved& saved, std::int64_t rows) const { return logits(saved.weight, rows); }
+  Matrix logits(const SavedWeight& saved, std::int64_t rows) const { return first_rows(saved.logits, rows); }
 
   void forward(Context& context, const Matrix& input, const Matrix& output, Saved& saved) {
-    const std::int64_t count = static_cast<std::int64_t>(input.extent(0));
-    const Matrix normal = first_rows(saved.weight.normal, count);
-    saved.input.input = first_rows(input, count);
-    saved.weight.rows = count;
-    device::norm_forward(context.execution, count, norm_.kernel(saved.input.statistics), input.data(), normal.data());
-    product_.product(context, normal, output);
+    forward(context, input, output, saved.input, saved.weight);
   }
   void backward_input(Context& context, const Matrix& output_gradient, const Matrix& input_gradient, Saved& saved) {
+    backward_input(context, output_gradient, input_gradient, saved.input, saved.weight);
+  }
+  void backward_weight(Context& context, Saved& saved) { backward_weight(context, saved.weight); }
+
+  /// The same for a caller that keeps the two parts of what is saved apart.
+  void forward(Context& context, const Matrix& input, const Matrix& output, SavedInput& kept, SavedWeight& weight) {
+    const std::int64_t count = static_cast<std::int64_t>(input.extent(0));
+    const Matrix normal = first_rows(weight.normal, count);
+    kept.input = first_rows(input, count);
+    weight.rows = count;
+    device::norm_forward(context.execution, count, norm_.kernel(kept.statistics), input.data(), normal.data());
+    product_.product(context, normal, output);
+  }
+  void backward_input(Context& context, const Matrix& output_gradient, const Matrix& input_gradient, SavedInput& kept,
+                      SavedWeight& weight) {
     const std::int64_t count = static_cast<std::int64_t>(output_gradient.extent(0));
-    const Matrix kept = logits(saved, count);
-    if (kept.data() != output_gradient.data()) Kokkos::deep_copy(context.execution, kept, output_gradient);
+    const Matrix gradient = logits(weight, count);
+    if (gradient.data() != output_gradient.data()) Kokkos::deep_copy(context.execution, gradient, output_gradient);
     auto scope = context.workspace.scope();
     const Matrix normal = scope.template take<T>(count, options_.width);
-    product_.backward_product(context, kept, normal);
+    product_.backward_product(context, gradient, normal);
     context.poll();
-    norm_.backward(context, normal, saved.input.input, saved.input.statistics, nullptr, input_gradient);
+    norm_.backward(context, normal, kept.input, kept.statistics, nullptr, input_gradient);
   }
-  void backward_weight(Context& context, Saved& saved) {
-    const std::int64_t count = saved.weight.rows;
-    product_.add_gradients(context, first_rows(saved.weight.normal, count), logits(saved, count));
+  void backward_weight(Context& context, SavedWeight& weight) {
+    product_.add_gradients(context, first_rows(weight.normal, weight.rows), logits(weight, weight.rows));
   }
   template <class F>
   void for_each_parameter(F&& f) {

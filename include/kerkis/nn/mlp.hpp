@@ -65,14 +65,17 @@ class Mlp {
 
   /// The parts, for a layer that fuses what comes before and after. Forward without the bias of the output.
   void forward_without_bias(Context& context, const Matrix& input, const Matrix& output, SavedWeight& weight) {
-    const Matrix hidden = first_rows(weight.hidden, rows(input)),
-                 activation = first_rows(weight.activation, rows(input));
+    recompute(context, input, weight);
+    down_.product(context, first_rows(weight.activation, rows(input)), output);
+  }
+  /// What forward saves, without the output.
+  void recompute(Context& context, const Matrix& input, SavedWeight& weight) {
+    const Matrix hidden = first_rows(weight.hidden, rows(input));
     weight.input = first_rows(input, rows(input));
     up_.product(context, input, hidden);
     context.poll();
     device::gelu_forward<Space, T>(context.execution, rows(input), up_.output_columns(), up_.bias(), hidden.data(),
-                                   activation.data(), hidden.data());
-    down_.product(context, activation, output);
+                                   weight.activation.data(), hidden.data());
   }
   const T* bias() const { return down_.bias(); }
   /// From weight.output_gradient, which the caller has filled.

@@ -71,35 +71,29 @@ class TransformerBlock {
   }
 
   void forward(Context& context, const Matrix& input, const Matrix& output, Saved& saved) {
+    forward(context, input, output, saved.input, saved.weight);
+  }
+  void backward_input(Context& context, const Matrix& output_gradient, const Matrix& input_gradient, Saved& saved) {
+    backward_input(context, output_gradient, input_gradient, saved.input, saved.weight);
+  }
+  void backward_weight(Context& context, Saved& saved) { backward_weight(context, saved.weight); }
+
+  /// The same for a caller that keeps the two parts of what is saved apart.
+  void forward(Context& context, const Matrix& input, const Matrix& output, SavedInput& kept, SavedWeight& weight) {
     const std::int64_t count = static_cast<std::int64_t>(input.extent(0));
     auto scope = context.workspace.scope();
     const Matrix branch = scope.template take<T>(count, options_.width);
-    const Matrix normal1 = first_rows(saved.weight.normal1, count), normal2 = first_rows(saved.weight.normal2, count);
-    saved.input.input = first_rows(input, count);
-    saved.input.attention_mask = detail::dropout_mask<T>(context, attention_stream_, options_.dropout);
-    saved.input.mlp_mask = detail::dropout_mask<T>(context, mlp_stream_, options_.dropout);
-    saved.input.first_element =
-        static_cast<std::uint64_t>(context.first_sample * options_.context_length * options_.width);
-
-    device::norm_forward(context.execution, count, norm1_.kernel(saved.input.statistics1), input.data(),
-                         normal1.data());
-    attention_.forward_without_bias(context, normal1, branch, saved.input.attention, saved.weight.attention);
+    begin_forward(context, input, branch, kept, weight);
+    mlp_.forward_without_bias(context, first_rows(weight.normal2, count), branch, weight.mlp);
     context.poll();
-    device::add_residual_and_norm(context.execution, count, branch.data(), attention_.bias(), input.data(),
-                                  saved.input.middle.data(), saved.input.attention_mask, saved.input.first_element,
-                                  norm2_.kernel(saved.input.statistics2), normal2.data());
-    mlp_.forward_without_bias(context, normal2, branch, saved.weight.mlp);
-    context.poll();
-    device::add_residual(context.execution, count, options_.width, branch.data(), mlp_.bias(),
-                         saved.input.middle.data(), output.data(), saved.input.mlp_mask, saved.input.first_element);
+    device::add_residual(context.execution, count, options_.width, branch.data(), mlp_.bias(), kept.middle.data(),
+                         output.data(), kept.mlp_mask, kept.first_element);
   }
-
-  void backward_input(Context& context, const Matrix& output_gradient, const Matrix& input_gradient, Saved& saved) {
+  void backward_input(Context& context, const Matrix& output_gradient, const Matrix& input_gradient, SavedInput& kept,
+                      SavedWeight& weight) {
     const std::int64_t count = static_cast<std::int64_t>(output_gradient.extent(0));
     auto scope = context.workspace.scope();
     const Matrix normal = scope.template take<T>(count, options_.width);  // gradient at the output of a norm
-    const auto& kept = saved.input;
-    auto& weight = saved.weight;
 
     device::dropout<Space, T>(context.execution, count, options_.width, kept.mlp_mask, kept.first_element,
                               static_cast<std::uint64_t>(options_.width), output_gradient.data(),
@@ -112,12 +106,21 @@ class TransformerBlock {
     context.poll();
     norm1_.backward(context, normal, kept.input, kept.statistics1, input_gradient.data(), input_gradient);
   }
-  void backward_weight(Context& context, Saved& saved) {
-    mlp_.add_gradients(context, saved.weight.mlp);
+  void backward_weight(Context& context, SavedWeight& weight) {
+    mlp_.add_gradients(context, weight.mlp);
     context.poll();
-    attention_.add_gradients(context, saved.weight.attention);
+    attention_.add_gradients(context, weight.attention);
     context.poll();
   }
+  /// A forward whose output is known already: writes all that is saved, and nothing else.
+  void recompute(Context& context, const Matrix& input, SavedInput& kept, SavedWeight& weight) {
+    const std::int64_t count = static_cast<std::int64_t>(input.extent(0));
+    auto scope = context.workspace.scope();
+    begin_forward(context, input, scope.template take<T>(count, options_.width), kept, weight);
+    mlp_.recompute(context, first_rows(weight.normal2, count), weight.mlp);
+    context.poll();
+  }
+
   template <class F>
   void for_each_parameter(F&& f) {
     norm1_.for_each_parameter(f);
@@ -127,6 +130,24 @@ class TransformerBlock {
   }
 
  private:
+  /// Up to what the second branch takes. `branch` is scratch.
+  void begin_forward(Context& context, const Matrix& input, const Matrix& branch, SavedInput& kept,
+                     SavedWeight& weight) {
+    const std::int64_t count = static_cast<std::int64_t>(input.extent(0));
+    const Matrix normal1 = first_rows(weight.normal1, count), normal2 = first_rows(weight.normal2, count);
+    kept.input = first_rows(input, count);
+    kept.attention_mask = detail::dropout_mask<T>(context, attention_stream_, options_.dropout);
+    kept.mlp_mask = detail::dropout_mask<T>(context, mlp_stream_, options_.dropout);
+    kept.first_element = static_cast<std::uint64_t>(context.first_sample * options_.context_length * options_.width);
+
+    device::norm_forward(context.execution, count, norm1_.kernel(kept.statistics1), input.data(), normal1.data());
+    attention_.forward_without_bias(context, normal1, branch, kept.attention, weight.attention);
+    context.poll();
+    device::add_residual_and_norm(context.execution, count, branch.data(), attention_.bias(), input.data(),
+                                  kept.middle.data(), kept.attention_mask, kept.first_element,
+                                  norm2_.kernel(kept.statistics2), normal2.data());
+  }
+
   static double deviation(const BlockOptions& options) {
     return 0.02 / std::sqrt(2.0 * static_cast<double>(options.layers));
   }

@@ -1,67 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <array>
 #include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <deque>
+#include <string>
 
-#include <kerkis/comm/request.hpp>
+#include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/persistent_hand_off.hpp>
 #include <kerkis/core/error.hpp>
 #include <kerkis/module/matrix.hpp>
+#include <kerkis/pipeline/stage.hpp>
+#include <kerkis/schedule/communication.hpp>
 
 namespace kerkis::detail {
 
-/// The buffers at both ends of a stage for one microbatch, and the messages that use them.
-template <class T, class ExecutionSpace>
-struct Boundary {
-  Matrix<T, ExecutionSpace> input, output, input_gradient, output_gradient;
-  Request receive_input, receive_gradient, send_output, send_gradient;
+/// The first bytes of every message between stages: what it is, so that none is taken for another.
+template <std::size_t count>
+struct MessageHeader {
+  std::int64_t pass = 0;  ///< over the microbatches, counted by the executor
+  std::int32_t microbatch = 0;
+  std::int32_t backward = 0;
+  std::int64_t boundary = 0;
+  std::int64_t first_sample = 0;
+  std::int64_t room = 0;  ///< rows from one matrix to the next
+  std::array<std::int64_t, count> rows{}, columns{};
+
+  friend bool operator==(const MessageHeader&, const MessageHeader&) = default;
+
+  std::string text() const {
+    std::string shapes;
+    for (std::size_t i = 0; i < count; ++i) shapes += message(i == 0 ? "" : ", ", rows[i], " x ", columns[i]);
+    return message(backward != 0 ? "the gradient" : "the activation", " of microbatch ", microbatch, " (first sample ",
+                   first_sample, ") between the stages ", boundary, " and ", boundary + 1, " in pass ", pass, ", ",
+                   shapes);
+  }
 };
 
-/// A fixed number of things that microbatches borrow, the longest free first: a buffer whose message is still under way
-/// rests longest.
-template <class Thing>
-class Pool {
+/// Where the matrices of a message lie: a header, then one after the other, each at the start of a cache line.
+template <class T, std::size_t count>
+struct MessageLayout {
+  static constexpr std::int64_t line = 64;
+  static constexpr std::int64_t of_header = (static_cast<std::int64_t>(sizeof(MessageHeader<count>)) + line - 1) /
+                                            line * line / static_cast<std::int64_t>(sizeof(T));
+  static_assert(line % sizeof(T) == 0, "kerkis: elements at the boundaries of stages have 1, 2, 4 ... 64 bytes");
+
+  std::array<std::int64_t, count> columns{};
+
+  std::int64_t offset(std::size_t matrix, std::int64_t room) const {
+    constexpr auto unit = static_cast<std::int64_t>(line / sizeof(T));
+    std::int64_t elements = of_header;
+    for (std::size_t i = 0; i < matrix; ++i) elements += (room * columns[i] + unit - 1) / unit * unit;
+    return elements;
+  }
+  /// Elements up to the last row of the last matrix that has any.
+  std::int64_t size(std::int64_t room, const std::array<std::int64_t, count>& rows) const {
+    for (std::size_t i = count; i-- > 0;)
+      if (rows[i] * columns[i] > 0) return offset(i, room) + rows[i] * columns[i];
+    return of_header;
+  }
+};
+
+/// The memory of one message, and the hand-off that repeats with it.
+template <class T, class ExecutionSpace, std::size_t count>
+class BoundaryBuffer {
  public:
-  template <class Make>
-  Pool(std::size_t count, std::size_t microbatches, Make&& make) : of_(microbatches, none) {
-    for (std::size_t i = 0; i < count; ++i) things_.push_back(make()), free_.push_back(i);
+  using Header = MessageHeader<count>;
+  using Layout = MessageLayout<T, count>;
+  using View = Matrix<T, ExecutionSpace>;
+
+  BoundaryBuffer(const Layout& layout, std::int64_t capacity)
+      : layout_(layout), capacity_(capacity),
+        memory_(Kokkos::view_alloc(Kokkos::WithoutInitializing, std::string("kerkis::pipeline::boundary")),
+                static_cast<std::size_t>(layout.offset(count, capacity))) {}
+  BoundaryBuffer(const BoundaryBuffer&) = delete;
+  BoundaryBuffer& operator=(const BoundaryBuffer&) = delete;
+
+  /// What the buffer holds, or will hold: here the shapes, of a message received what it says.
+  Header header;
+
+  /// A matrix by the header's shapes; unmanaged.
+  View matrix(std::size_t i) const {
+    return View(memory_.data() + layout_.offset(i, header.room), static_cast<std::size_t>(header.rows[i]),
+                static_cast<std::size_t>(header.columns[i]));
   }
 
-  bool has(int microbatch) const {
-    return microbatch < static_cast<int>(of_.size()) && of_[static_cast<std::size_t>(microbatch)] != none;
-  }
-
-  /// The thing of `microbatch`; a free one becomes its own at the first call. There are as many as the schedule's table
-  /// needs.
-  Thing& of(int microbatch) {
-    if (microbatch >= static_cast<int>(of_.size())) of_.resize(static_cast<std::size_t>(microbatch) + 1, none);
-    std::size_t& index = of_[static_cast<std::size_t>(microbatch)];
-    if (index == none) {
-      if (lent_ == free_.size()) throw Error("pipeline: more microbatches are alive than the schedule's table says");
-      index = free_[next_++ % free_.size()];
-      ++lent_;
+  /// A message of another size than the first goes without the persistent request: nothing is allocated either way.
+  void send(const ExecutionSpace& execution, const Communicator& pipeline, int to, int tag) {
+    write_header(execution);
+    const auto size = static_cast<std::size_t>(layout_.size(header.room, header.rows));
+    const Vector<T, ExecutionSpace> run(memory_.data(), size);
+    if (persistent_size_ == 0) {
+      repeats_ = persistent_send(execution, pipeline, run, {.to = to, .tag = tag});
+      persistent_size_ = size;
     }
-    return things_[index];
+    if (size == persistent_size_)
+      repeats_.start();
+    else
+      once_ = kerkis::send(execution, pipeline, run, {.to = to, .tag = tag});
   }
-  void give_back(int microbatch) {
-    std::size_t& index = of_[static_cast<std::size_t>(microbatch)];
-    free_[(next_ + free_.size() - lent_) % free_.size()] = index;
-    --lent_;
-    index = none;
+  void receive(const ExecutionSpace& execution, const Communicator& pipeline, int from, int tag) {
+    if (persistent_size_ == 0) {
+      persistent_size_ = memory_.extent(0);
+      repeats_ = persistent_receive(execution, pipeline, Vector<T, ExecutionSpace>(memory_.data(), persistent_size_),
+                                    {.from = from, .tag = tag, .received = &received_});
+    }
+    repeats_.start();
   }
-  /// After a step was cut short.
-  void reset() {
-    for (std::size_t& index : of_) index = none;
-    for (std::size_t i = 0; i < free_.size(); ++i) free_[i] = i;
-    next_ = lent_ = 0;
+
+  bool test() { return repeats_.test() && once_.test(); }
+  void wait() {
+    repeats_.wait();
+    once_.wait();
   }
-  std::vector<Thing>& all() { return things_; }
+
+  /// After a receive: takes the message's header over, if it is `expected`. Its shapes are not compared if it
+  /// `brings_shapes`, but have to fit. Throws Error.
+  void accept(const Header& expected, bool brings_shapes) {
+    if (received_.count >= static_cast<std::size_t>(Layout::of_header)) {
+      const Header came = read_header();
+      Header wanted = expected;
+      bool fits = true;
+      if (brings_shapes) {
+        wanted.room = came.room;
+        wanted.rows = came.rows;
+        fits = came.room >= 0 && came.room <= capacity_;
+        for (const std::int64_t rows : came.rows) fits = fits && rows >= 0 && rows <= came.room;
+      }
+      if (fits && came == wanted && static_cast<std::int64_t>(received_.count) == layout_.size(came.room, came.rows)) {
+        header = came;
+        return;
+      }
+      throw Error(message("pipeline: rank ", received_.from, " has sent ", came.text(), ", ", received_.count,
+                          " elements, where ", expected.text(), " was due"));
+    }
+    throw Error(message("pipeline: rank ", received_.from, " has sent ", received_.count, " elements where ",
+                        expected.text(), " was due"));
+  }
 
  private:
-  static constexpr std::size_t none = static_cast<std::size_t>(-1);
-  std::vector<Thing> things_;
-  std::vector<std::size_t> of_, free_;  ///< free_: a ring
-  std::size_t next_ = 0, lent_ = 0;
+  static constexpr bool host_reaches =
+      Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible;
+  using There = Kokkos::View<Header, typename ExecutionSpace::memory_space, Kokkos::MemoryUnmanaged>;
+  using Here = Kokkos::View<Header, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+
+  There place() const { return There(reinterpret_cast<Header*>(memory_.data())); }
+  void write_header(const ExecutionSpace& execution) {
+    if constexpr (host_reaches)
+      *place().data() = header;
+    else
+      Kokkos::deep_copy(execution, place(), Here(&header));
+  }
+  Header read_header() const {
+    Header came;
+    if constexpr (host_reaches)
+      came = *place().data();
+    else
+      Kokkos::deep_copy(Here(&came), place());
+    return came;
+  }
+
+  Layout layout_;
+  std::int64_t capacity_;
+  Vector<T, ExecutionSpace> memory_;
+  Received received_;
+  std::size_t persistent_size_ = 0;
+  PersistentRequest repeats_;
+  Request once_;
+};
+
+/// All buffers of one boundary and direction on a rank.
+template <class T, class ExecutionSpace, std::size_t count>
+struct BoundaryBuffers {
+  MessageLayout<T, count> layout{};
+  int peer = -1;  ///< none if both stages are here
+  std::deque<BoundaryBuffer<T, ExecutionSpace, count>> buffers;
 };
 
 }  // namespace kerkis::detail

@@ -3,45 +3,54 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <kerkis/comm/communicator.hpp>
-#include <kerkis/comm/hand_off.hpp>
 #include <kerkis/module/context.hpp>
 #include <kerkis/pipeline/boundary.hpp>
+#include <kerkis/pipeline/kept.hpp>
 #include <kerkis/pipeline/program.hpp>
 #include <kerkis/pipeline/stage.hpp>
+#include <kerkis/schedule/forward_only.hpp>
+#include <kerkis/trace/recorder.hpp>
 
 namespace kerkis {
 
 /// Runs the stages of this rank under any schedule: takes the actions of a proven table in their order, posts receives
-/// as early as the proof says, and lets sends complete while it computes. Nothing here knows a schedule. One rank is
-/// the same without messages.
-template <PipelineStage Stage>
+/// at least as early as the proof says, and lets sends complete while it computes. Nothing here knows a schedule. One
+/// rank is the same without messages, and stages of one rank hand over in place.
+///
+/// Every rank makes the same calls with the same table, as many microbatches and the same passes. Each message says
+/// what it is; one that is not what was due, by its pass, microbatch, first sample or shape, is an Error on every rank,
+/// as is what a stage throws. After the first pass of its kind a pass allocates nothing.
+template <ForwardStage Stage>
 class PipelineExecutor {
+  using Traits = detail::StageTraits<Stage>;
+
  public:
   using Element = typename Stage::Element;
   using ExecutionSpace = typename Stage::ExecutionSpace;
   using Microbatch = typename Stage::Microbatch;
 
   /// `stages`: those of this rank, by chunk; they must outlive the executor. `rows`: the most of one microbatch.
-  /// Allocates all that training needs. Throws InputError if the verifier rejects `table`.
+  /// Allocates all that the table needs. Throws InputError if the verifier rejects `table`.
   PipelineExecutor(Communicator pipeline, const schedule::Table& table, std::vector<Stage*> stages, std::int64_t rows)
       : pipeline_(std::move(pipeline)), table_(table), stages_(std::move(stages)), rows_(rows),
-        training_(detail::training_program(table, pipeline_.rank())) {
+        main_(detail::make_program(table, pipeline_.rank())), boundaries_(main_.buffers.size()), kept_(stages_.size()),
+        live_(stages_.size()) {
     for (int chunk = 0; chunk < table_.chunks(); ++chunk) {
-      const auto c = static_cast<std::size_t>(chunk);
-      const int live = std::max(1, training_.live[c]);
-      // A buffer is lent again only after as many others as sends may be under way in the proof.
-      const int buffers = live + 2 * training_.depth.receives + training_.depth.sends + 1;
-      saved_.emplace_back(live, training_.microbatches, [&] { return stages_[c]->make_saved(rows_); });
-      boundaries_.emplace_back(buffers, training_.microbatches, [&] {
-        return make_boundary(table_.stage(pipeline_.rank(), chunk), stages_[c]->columns());
-      });
+      const int stage = table_.stage(pipeline_.rank(), chunk);
+      const Stage& its = *stages_[static_cast<std::size_t>(chunk)];
+      if (stage > 0) add_boundary(stage - 1, Traits::input(its), table_.rank_of(stage - 1));
+      if (stage + 1 < table_.stages()) add_boundary(stage, Traits::output(its), table_.rank_of(stage + 1));
     }
+    reserve(main_);
   }
 
   PipelineExecutor(PipelineExecutor&&) = default;
@@ -49,165 +58,318 @@ class PipelineExecutor {
   /// After a failure MPI may still write to the buffers: they are leaked.
   ~PipelineExecutor() {
     if (!pipeline_.poisoned()) return;
-    comm::leak(std::move(saved_));
+    comm::leak(std::move(kept_));
     comm::leak(std::move(boundaries_));
   }
 
   /// Forward and backward of all microbatches: adds to the gradients of the stages' parameters, and returns the loss of
   /// the last stage ({0, 0} on ranks that do not have it). `ready(chunk, parameter)` is called when the gradients of
   /// `parameter` and of all that the chunk declares after it are complete. There must be as many microbatches as the
-  /// table has.
+  /// table has, which must be one for training.
   template <class Ready>
-  LossSum train(const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches, Ready&& ready) {
-    require(static_cast<int>(microbatches.size()) == training_.microbatches, "pipeline: ", microbatches.size(),
-            " microbatches for a schedule of ", training_.microbatches);
-    return run(training_, context, microbatches, ready);
+  LossSum train(const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches, Ready&& ready)
+    requires PipelineStage<Stage>
+  {
+    require(main_.trains, "the pipeline schedule has forward passes only: it can't train");
+    require(static_cast<int>(microbatches.size()) == main_.microbatches, "pipeline: ", microbatches.size(),
+            " microbatches for a schedule of ", main_.microbatches);
+    return run(main_, context, microbatches, ready);
   }
 
-  /// The forward pass of any number of microbatches.
+  /// The forward pass of any number of microbatches, with the stages where the table has them.
   LossSum evaluate(const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches) {
-    const detail::Program program =
-        detail::evaluation_program(table_, pipeline_.rank(), static_cast<int>(microbatches.size()));
-    return run(program, context, microbatches, [](int, const auto&) {});
+    const int parts = static_cast<int>(microbatches.size());
+    const auto ready = [](int, const auto&) {};
+    if (parts == 0) return {};
+    if (!main_.trains && parts == main_.microbatches) return run(main_, context, microbatches, ready);
+    if (!evaluation_ || evaluation_->microbatches != parts) {
+      evaluation_ = detail::make_program(schedule::forward_only(table_, parts), pipeline_.rank());
+      reserve(*evaluation_);
+    }
+    return run(*evaluation_, context, microbatches, ready);
   }
 
   const schedule::Table& table() const { return table_; }
 
+  /// From now on every computation, and every wait for a message, is an event of `recorder`; null: none. It must
+  /// outlive the passes. `replica` of so many tells the pipelines of one trace apart: no two messages of a trace have
+  /// the same number.
+  void record(trace::Recorder* recorder, int replica = 0, int replicas = 1) {
+    recorder_ = recorder;
+    replica_ = static_cast<std::uint64_t>(replica);
+    replicas_ = static_cast<std::uint64_t>(replicas);
+  }
+
+  /// The most microbatches that were kept at a time in the last pass, of one chunk or over all: what the verifier says
+  /// before (`schedule::peak_live`).
+  schedule::Live peak(std::optional<int> chunk = std::nullopt) const {
+    return chunk ? live_.peak()[static_cast<std::size_t>(*chunk)] : live_.peak().back();
+  }
+
  private:
-  using View = Matrix<Element, ExecutionSpace>;
-  using Boundary = detail::Boundary<Element, ExecutionSpace>;
+  static constexpr std::size_t count = Traits::count;
+  static constexpr bool changes_rows = detail::changes_rows<Stage>();
+  static constexpr bool saves = requires { typename Stage::Saved; };
+  using Views = typename Traits::Views;
+  using View = typename Traits::View;
+  using Matrices = typename Traits::Matrices;
+  using Rows = std::array<std::int64_t, count>;
+  using Header = detail::MessageHeader<count>;
+  using Buffer = detail::BoundaryBuffer<Element, ExecutionSpace, count>;
+  using Buffers = detail::BoundaryBuffers<Element, ExecutionSpace, count>;
+  using Program = detail::Program;
+  using Direction = schedule::Direction;
+  using Saved = typename detail::SavedOf<Stage>::type;
+
+  void add_boundary(int boundary, const Matrices& matrices, int neighbour) {
+    for (const Direction direction : {Direction::forward, Direction::backward}) {
+      Buffers& its = boundaries_[Program::row(boundary, direction)];
+      const bool again = its.layout.columns != Rows{};
+      const Rows before = its.layout.columns;
+      for (std::size_t i = 0; i < count; ++i)
+        its.layout.columns[i] = direction == Direction::forward || matrices[i].has_gradient ? matrices[i].columns : 0;
+      require(!again || before == its.layout.columns, "pipeline: the stages ", boundary, " and ", boundary + 1,
+              " do not agree on what lies between them");
+      if (neighbour != pipeline_.rank()) its.peer = neighbour;
+    }
+  }
+
+  void reserve(const Program& program) {
+    for (std::size_t row = 0; row < boundaries_.size(); ++row)
+      while (static_cast<int>(boundaries_[row].buffers.size()) < program.buffers[row])
+        boundaries_[row].buffers.emplace_back(boundaries_[row].layout, rows_);
+    for (std::size_t chunk = 0; chunk < stages_.size(); ++chunk)
+      kept_[chunk].reserve(program.peak[chunk], [&] {
+        if constexpr (saves)
+          return stages_[chunk]->make_saved(rows_);
+        else
+          return Saved();
+      });
+  }
 
   /// What a stage throws is announced here, before the pending hand-offs are abandoned.
   template <class Ready>
-  LossSum run(const detail::Program& program, const Context<ExecutionSpace>& context,
-              std::span<const Microbatch> microbatches, Ready&& ready) {
+  LossSum run(const Program& program, const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches,
+              Ready&& ready) {
     return pipeline_.guard([&] { return work(program, context, microbatches, ready); });
   }
 
   template <class Ready>
-  LossSum work(const detail::Program& program, Context<ExecutionSpace> context,
-               std::span<const Microbatch> microbatches, Ready&& ready) {
-    for (std::size_t c = 0; c < stages_.size(); ++c) saved_[c].reset(), boundaries_[c].reset();
-    posted_.assign(program.channels.size(), 0);
-    for (std::size_t c = 0; c < program.channels.size(); ++c)
-      for (int ahead = 0; ahead < program.depth.receives; ++ahead) post_receive(program, c, context, microbatches);
-
+  LossSum work(const Program& program, Context<ExecutionSpace> context, std::span<const Microbatch> microbatches,
+               Ready&& ready) {
+    for (auto& kept : kept_) kept.reset();
+    live_.reset();
+    if constexpr (changes_rows) made_rows_.resize(stages_.size() * microbatches.size());
+    for (const Microbatch& microbatch : microbatches)
+      require(microbatch.rows() <= rows_, "pipeline: a microbatch of ", microbatch.rows(), " rows; the executor has ",
+              "room for ", rows_);
+    ++pass_;
+    std::size_t posted = 0;
+    post(program, context, posted, program.posted_first);
     LossSum loss;
-    for (const detail::Program::Step& step : program.steps) {
-      const auto c = static_cast<std::size_t>(step.action.chunk);
-      const int m = step.action.microbatch;
-      const Microbatch& microbatch = microbatches[static_cast<std::size_t>(m)];
-      Stage& stage = *stages_[c];
-      Boundary& boundary = this->boundary(c, m);
-      auto& saved = saved_[c].of(m);
-      context.microbatch = m;
+    for (const Program::Step& step : program.steps) {
+      const auto m = static_cast<std::size_t>(step.action.microbatch);
+      if (!schedule::traits(step.action.kind).computes()) {  // for a user's stage to take
+        if constexpr (requires(Stage stage) { stage.perform(context, step.action); })
+          stages_[static_cast<std::size_t>(step.action.chunk)]->perform(context, step.action);
+        continue;
+      }
+      const Microbatch& microbatch = microbatches[m];
+      context.microbatch = step.action.microbatch;
       context.first_sample = microbatch.first_sample;
-
-      if (step.input) {
-        (step.action.kind == schedule::ActionKind::forward ? boundary.receive_input : boundary.receive_gradient).wait();
-        post_receive(program, step.channel, context, microbatches);
-      }
-      const auto tell = [&](const auto& parameter) {
-        if (step.last_weight) ready(step.action.chunk, parameter);
-      };
-      const std::int64_t rows = microbatch.rows();
-      const View input = first_rows(boundary.input, rows), output = first_rows(boundary.output, rows);
-      const View output_gradient = first_rows(boundary.output_gradient, rows),
-                 input_gradient = first_rows(boundary.input_gradient, rows);
-      switch (step.action.kind) {
-      case schedule::ActionKind::forward:
-        loss += stage.forward(context, microbatch, input, output, saved);
-        break;
-      case schedule::ActionKind::backward:
-        stage.backward(context, microbatch, output_gradient, input_gradient, saved, tell);
-        break;
-      case schedule::ActionKind::backward_input:
-        stage.backward_input(context, microbatch, output_gradient, input_gradient, saved);
-        break;
-      case schedule::ActionKind::backward_weight:
-        stage.backward_weight(context, microbatch, saved, tell);
-        break;
-      }
-      hand_over(step, context, boundary, rows, program.microbatches);
+      if (step.receives) take(step, microbatch, microbatches.size());
+      post(program, context, posted, step.posted);
+      loss += compute(step, context, microbatch, microbatches.size(), ready);
       context.poll();
-      if (step.releases) {
-        saved_[c].give_back(m);
-        boundaries_[c].give_back(m);
-      }
     }
-    for (auto& pool : boundaries_)
-      for (Boundary& boundary : pool.all()) boundary.send_output.wait(), boundary.send_gradient.wait();
+    for (Buffers& its : boundaries_)
+      for (Buffer& buffer : its.buffers) buffer.wait();
+    messages_before_ += boundaries_.size() * microbatches.size();
     return loss;
   }
 
-  /// The buffers of a microbatch; when they are lent anew, what the last borrower sent from them must have left.
-  Boundary& boundary(std::size_t chunk, int microbatch) {
-    const bool had = boundaries_[chunk].has(microbatch);
-    Boundary& boundary = boundaries_[chunk].of(microbatch);
-    if (!had) boundary.send_output.wait(), boundary.send_gradient.wait();
-    return boundary;
+  Buffer* buffer(int boundary, Direction direction, int number) {
+    return number == Program::none
+               ? nullptr
+               : &boundaries_[Program::row(boundary, direction)].buffers[static_cast<std::size_t>(number)];
   }
+  static int tag(int boundary, Direction direction) { return static_cast<int>(Program::row(boundary, direction)); }
 
-  /// Posts the next receive of a channel, if there is one.
-  void post_receive(const detail::Program& program, std::size_t c, const Context<ExecutionSpace>& context,
-                    std::span<const Microbatch> microbatches) {
-    const auto& channel = program.channels[c];
-    if (posted_[c] == channel.messages.size()) return;
-    const auto& [message, chunk] = channel.messages[posted_[c]++];
-    const bool forward = channel.direction == schedule::Direction::forward;
-    Boundary& boundary = this->boundary(static_cast<std::size_t>(chunk), message.microbatch);
-    const std::int64_t rows = microbatches[static_cast<std::size_t>(message.microbatch)].rows();
-    (forward ? boundary.receive_input : boundary.receive_gradient) =
-        receive(context.execution, pipeline_, first_rows(forward ? boundary.input : boundary.output_gradient, rows),
-                {.from = channel.peer, .tag = tag(message, program.microbatches)});
-  }
-
-  /// Sends what a computation has made, or copies it to the next stage if that is on this rank too.
-  void hand_over(const detail::Program::Step& step, const Context<ExecutionSpace>& context, Boundary& boundary,
-                 std::int64_t rows, int microbatches) {
-    const bool forward = step.action.kind == schedule::ActionKind::forward;
-    if (step.action.kind == schedule::ActionKind::backward_weight) return;
-    const View made = first_rows(forward ? boundary.output : boundary.input_gradient, rows);
-    const int neighbour = table_.stage(pipeline_.rank(), step.action.chunk) + (forward ? 1 : -1);
-    if (step.output) {
-      (forward ? boundary.send_output : boundary.send_gradient) =
-          send(context.execution, pipeline_, made,
-               {.to = table_.rank_of(neighbour), .tag = tag(*step.output, microbatches)});
-    } else if (neighbour >= 0 && neighbour < table_.stages()) {
-      Boundary& next = this->boundary(static_cast<std::size_t>(table_.chunk_of(neighbour)), step.action.microbatch);
-      Kokkos::deep_copy(context.execution, first_rows(forward ? next.input : next.output_gradient, rows), made);
+  void post(const Program& program, const Context<ExecutionSpace>& context, std::size_t& posted, std::size_t end) {
+    for (; posted < end; ++posted) {
+      const auto& [boundary, direction, number] = program.receives[posted];
+      buffer(boundary, direction, number)
+          ->receive(context.execution, pipeline_, boundaries_[Program::row(boundary, direction)].peer,
+                    tag(boundary, direction));
     }
   }
 
-  /// Every message carries its boundary, direction and microbatch, so that it can't be taken for another.
-  static int tag(const schedule::Message& message, int microbatches) {
-    return (message.boundary * 2 + (message.direction == schedule::Direction::forward ? 0 : 1)) * microbatches +
-           message.microbatch;
+  /// The header of what is, or should be, in a buffer.
+  Header header(int boundary, Direction direction, const Microbatch& microbatch, int number, const Rows& rows,
+                std::int64_t room) const {
+    Header header;
+    header.pass = pass_;
+    header.microbatch = number;
+    header.backward = direction == Direction::backward ? 1 : 0;
+    header.boundary = boundary;
+    header.first_sample = microbatch.first_sample;
+    header.room = room;
+    header.rows = rows;
+    header.columns = boundaries_[Program::row(boundary, direction)].layout.columns;
+    return header;
+  }
+  static Rows all(std::int64_t rows) {
+    Rows result;
+    result.fill(rows);
+    return result;
   }
 
-  Boundary make_boundary(int stage, std::int64_t columns) const {
-    Boundary boundary;
-    if (stage > 0) {
-      boundary.input = make_matrix<Element, ExecutionSpace>("kerkis::pipeline::input", rows_, columns);
-      boundary.input_gradient =
-          make_matrix<Element, ExecutionSpace>("kerkis::pipeline::input_gradient", rows_, columns);
+  /// Waits for a step's input and looks at what it is.
+  void take(const Program::Step& step, const Microbatch& microbatch, std::size_t microbatches) {
+    const bool forward = schedule::computes_forward(step.action.kind);
+    const Direction direction = forward ? Direction::forward : Direction::backward;
+    const int boundary = forward ? step.stage - 1 : step.stage;
+    Buffer& its = *buffer(boundary, direction, forward ? step.input : step.output_gradient);
+    if (recorder_ == nullptr) {
+      its.wait();
+    } else {
+      trace::Span span(recorder_, "wait", step.action.microbatch, step.action.chunk, step.stage);
+      its.wait();
+      span.received(number(boundary, direction, step.action.microbatch, microbatches));
     }
-    if (stage + 1 < table_.stages()) {
-      boundary.output = make_matrix<Element, ExecutionSpace>("kerkis::pipeline::output", rows_, columns);
-      boundary.output_gradient =
-          make_matrix<Element, ExecutionSpace>("kerkis::pipeline::output_gradient", rows_, columns);
+    // Gradients have the shapes of what they belong to.
+    Rows rows = all(microbatch.rows());
+    std::int64_t room = microbatch.rows();
+    if constexpr (changes_rows) {
+      room = rows_;
+      if (!forward) rows = made_rows(step, microbatches);
     }
-    return boundary;
+    its.accept(header(boundary, direction, microbatch, step.action.microbatch, rows, room), changes_rows && forward);
+  }
+
+  /// Of a message in traces; 0 is none.
+  std::uint64_t number(int boundary, Direction direction, int microbatch, std::size_t microbatches) const {
+    const std::uint64_t message =
+        messages_before_ + Program::row(boundary, direction) * microbatches + static_cast<std::uint64_t>(microbatch);
+    return message * replicas_ + replica_ + 1;
+  }
+
+  /// The rows of what a stage has handed on.
+  Rows& made_rows(const Program::Step& step, std::size_t microbatches) {
+    return made_rows_[static_cast<std::size_t>(step.action.chunk) * microbatches +
+                      static_cast<std::size_t>(step.action.microbatch)];
+  }
+
+  /// The matrices of a buffer; without one, empty ones of so many rows.
+  static Views views(const Buffer* buffer, std::int64_t rows) {
+    return Traits::make([&](std::size_t i) {
+      return buffer != nullptr ? buffer->matrix(i) : View(nullptr, static_cast<std::size_t>(rows), 0);
+    });
+  }
+
+  template <class Ready>
+  LossSum compute(const Program::Step& step, Context<ExecutionSpace>& context, const Microbatch& microbatch,
+                  std::size_t microbatches, Ready&& ready) {
+    using schedule::ActionKind;
+    const schedule::KindTraits& kind = schedule::traits(step.action.kind);
+    const int m = step.action.microbatch;
+    const auto chunk = static_cast<std::size_t>(step.action.chunk);
+    Stage& stage = *stages_[chunk];
+    const std::int64_t rows = microbatch.rows(), room = changes_rows ? rows_ : rows;
+    // Of what it makes.
+    const Direction direction = kind.forward ? Direction::forward : Direction::backward;
+    const int boundary = kind.forward ? step.stage : step.stage - 1;
+
+    Buffer* const input = buffer(step.stage - 1, Direction::forward, step.input);
+    Buffer* const output = buffer(step.stage, Direction::forward, step.output);
+    Buffer* const input_gradient = buffer(step.stage - 1, Direction::backward, step.input_gradient);
+    Buffer* const output_gradient = buffer(step.stage, Direction::backward, step.output_gradient);
+    Buffer* const made = kind.forward ? output : input_gradient;
+    if (made != nullptr) {
+      if (step.sends) leave(*made, step);
+      made->header = header(boundary, direction, microbatch, m, kind.forward ? all(room) : input->header.rows, room);
+    }
+
+    LossSum loss;
+    {
+      trace::Span span(recorder_, schedule::to_string(step.action.kind), m, step.action.chunk, step.stage);
+      auto& kept = kept_[chunk];
+      if (kind.forward) {
+        Saved& saved = kept.take(step.saved);
+        live_.add(chunk, 1, 1);
+        Views outputs = views(output, rows);
+        loss = forward(stage, context, microbatch, views(input, rows), outputs, saved);
+        if constexpr (changes_rows) {
+          if (output != nullptr)
+            made_rows(step, microbatches) = output->header.rows = cut(outputs, *output, step.stage);
+        }
+      } else if constexpr (PipelineStage<Stage>) {
+        const auto tell = [&](const auto& parameter) {
+          if (step.last_weight) ready(step.action.chunk, parameter);
+        };
+        Saved& saved = kept.of(step.saved);
+        if (step.action.kind == ActionKind::backward)
+          stage.backward(context, microbatch, views(output_gradient, rows), views(input_gradient, rows), saved, tell);
+        else if (step.action.kind == ActionKind::backward_input)
+          stage.backward_input(context, microbatch, views(output_gradient, rows), views(input_gradient, rows), saved);
+        else
+          stage.backward_weight(context, microbatch, saved, tell);
+      }
+      if (step.sends) span.sent(number(boundary, direction, m, microbatches));
+      const bool until_input = kind.input_gradient || (kind.forward && step.releases);
+      if (until_input) kept.release_input(step.saved);
+      live_.add(chunk, until_input ? -1 : 0, step.releases ? -1 : 0);
+    }
+    if (step.sends)
+      made->send(context.execution, pipeline_, boundaries_[Program::row(boundary, direction)].peer,
+                 tag(boundary, direction));
+    return loss;
+  }
+
+  /// Waits until what was sent from a buffer has left it.
+  void leave(Buffer& buffer, const Program::Step& step) {
+    if (recorder_ == nullptr) return buffer.wait();
+    if (buffer.test()) return;
+    trace::Span span(recorder_, "wait", step.action.microbatch, step.action.chunk, step.stage);
+    buffer.wait();
+  }
+
+  static LossSum forward(Stage& stage, Context<ExecutionSpace>& context, const Microbatch& microbatch,
+                         const Views& input, Views& output, [[maybe_unused]] Saved& saved) {
+    if constexpr (requires { stage.forward(context, microbatch, input, output, saved); })
+      return stage.forward(context, microbatch, input, output, saved);
+    else if constexpr (requires { LossSum(stage.forward(context, microbatch, input, output)); })
+      return stage.forward(context, microbatch, input, output);
+    else
+      return stage.forward(context, microbatch, input, output), LossSum{};
+  }
+
+  /// The rows that a stage has made of the room that it had.
+  static Rows cut(const Views& outputs, const Buffer& buffer, int stage) {
+    Rows rows;
+    for (std::size_t i = 0; i < count; ++i) {
+      const View &made = Traits::at(outputs, i), room = buffer.matrix(i);
+      require(made.data() == room.data() && made.extent(0) <= room.extent(0) && made.extent(1) == room.extent(1),
+              "pipeline: stage ", stage, " has made ", made.extent(0), " x ", made.extent(1), " of an output of ",
+              room.extent(0), " x ", room.extent(1), "; it can only cut rows off");
+      rows[i] = static_cast<std::int64_t>(made.extent(0));
+    }
+    return rows;
   }
 
   Communicator pipeline_;
   schedule::Table table_;
   std::vector<Stage*> stages_;
   std::int64_t rows_;
-  detail::Program training_;
-  std::vector<detail::Pool<typename Stage::Saved>> saved_;
-  std::vector<detail::Pool<Boundary>> boundaries_;
-  std::vector<std::size_t> posted_;  ///< receives of each channel
+  Program main_;
+  std::optional<Program> evaluation_;
+  std::vector<Buffers> boundaries_;  ///< by Program::row
+  std::vector<detail::KeptByStage<Saved>> kept_;
+  std::vector<Rows> made_rows_;
+  detail::LiveCount live_;
+  std::int64_t pass_ = 0;
+  trace::Recorder* recorder_ = nullptr;
+  std::uint64_t replica_ = 0, replicas_ = 1, messages_before_ = 0;
 };
 
 }  // namespace kerkis

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,89 +14,187 @@
 
 namespace kerkis::detail {
 
-/// What one rank does in one pass over the microbatches, worked out from a proven table before the first step.
+/// What one rank does in one pass over the microbatches, worked out from a proven table before the first step: its
+/// actions in order, the receives that it posts between them, and the buffer that each of them uses. The buffers of a
+/// boundary are numbered from 0, those of activations and those of gradients apart.
 struct Program {
-  /// A computation with the hand-offs before and after it.
+  static constexpr int none = -1;
+
+  struct Receive {
+    int boundary = 0;
+    schedule::Direction direction = schedule::Direction::forward;
+    int buffer = 0;
+  };
   struct Step {
     schedule::Action action;
-    std::optional<schedule::Message> input, output;
+    int stage = 0;
+    int saved = none;  ///< which of the chunk's Saved the microbatch has
+    int input = none, output = none, input_gradient = none, output_gradient = none;  ///< buffers
+    bool receives = false;     ///< what it takes comes from another rank
+    bool sends = false;        ///< what it makes goes to another rank
     bool last_weight = false;  ///< the chunk's gradients are complete after it
     bool releases = false;     ///< nothing of the microbatch is needed after it
-    std::size_t channel = 0;   ///< of the input
-  };
-  /// The messages of one peer and direction, in the order in which this rank consumes them.
-  struct Channel {
-    int peer;
-    schedule::Direction direction;
-    std::vector<std::pair<schedule::Message, int>> messages;  ///< and the chunk that takes each
+    std::size_t posted = 0;    ///< so many of `receives` are posted before it computes
   };
 
   std::vector<Step> steps;
-  std::vector<Channel> channels;
-  std::vector<int> live;  ///< per chunk: the most microbatches kept at a time
-  schedule::Depth depth;
+  std::vector<Receive> receives;     ///< in the order in which they are posted
+  std::size_t posted_first = 0;      ///< so many of them before the first step
+  std::vector<int> buffers;          ///< how many each `row` needs on this rank
+  std::vector<schedule::Live> peak;  ///< per chunk: the most microbatches kept at a time
   int microbatches = 0;
+  bool trains = false;
 
-  /// Training: a table that the verifier has passed at `depth`. `forward_only`: each microbatch is released by its
-  /// forward.
-  Program(const schedule::Table& table, int rank, schedule::Depth proven, bool forward_only)
-      : depth(proven), microbatches(table.microbatches()) {
-    depth.receives = std::max(1, depth.receives);
-    const auto chunks = static_cast<std::size_t>(table.chunks());
-    std::vector<Step*> last(chunks, nullptr);
-    const schedule::Communication communication(table);
-    steps.reserve(table.actions(rank).size());
-    for (const schedule::Action& action : table.actions(rank)) {
-      const schedule::Handoff& handoff = communication.handoff(rank, static_cast<int>(steps.size()));
-      const bool completes = schedule::computes_weight_gradient(action.kind);
-      Step step{action, std::nullopt, std::nullopt, false, completes || forward_only, 0};
-      if (handoff.output != schedule::no_message) step.output = communication.message(handoff.output);
-      if (handoff.input != schedule::no_message) {
-        step.input = communication.message(handoff.input);
-        step.channel = consume(communication.channel(handoff.input).source, *step.input, action.chunk);
-      }
-      steps.push_back(step);
-      if (completes) last[static_cast<std::size_t>(action.chunk)] = &steps.back();
-    }
-    for (Step* step : last)
-      if (step != nullptr) step->last_weight = true;
-    for (int chunk = 0; chunk < table.chunks(); ++chunk)
-      live.push_back(forward_only ? 1 : schedule::peak_live(table, rank, chunk).until_weight);
-  }
-
- private:
-  std::size_t consume(int peer, const schedule::Message& message, int chunk) {
-    std::size_t c = 0;
-    while (c < channels.size() && (channels[c].peer != peer || channels[c].direction != message.direction)) ++c;
-    if (c == channels.size()) channels.push_back({peer, message.direction, {}});
-    channels[c].messages.emplace_back(message, chunk);
-    return c;
+  static std::size_t row(int boundary, schedule::Direction direction) {
+    return static_cast<std::size_t>(2 * boundary + (direction == schedule::Direction::forward ? 0 : 1));
   }
 };
 
-/// The program of `rank` for training by a table. Throws InputError if the verifier rejects it.
-inline Program training_program(const schedule::Table& table, int rank) {
+/// Buffers of one kind: which are free, and which of them each microbatch has.
+class Lending {
+ public:
+  explicit Lending(int microbatches) : of_(static_cast<std::size_t>(microbatches), Program::none) {}
+
+  int take(int microbatch) {
+    int& mine = of_[static_cast<std::size_t>(microbatch)];
+    if (free_.empty()) {
+      mine = made_++;
+    } else {
+      mine = free_.back();
+      free_.pop_back();
+    }
+    return mine;
+  }
+  /// One of `size` that are used in turn, free or not.
+  int take_turn(int size) {
+    const int turn = turns_++ % size;
+    made_ = std::max(made_, turn + 1);
+    return turn;
+  }
+  int of(int microbatch) const { return of_[static_cast<std::size_t>(microbatch)]; }
+  void give_back(int microbatch) { free_.push_back(of(microbatch)); }
+  int made() const { return made_; }
+
+ private:
+  int made_ = 0, turns_ = 0;
+  std::vector<int> free_, of_;
+};
+
+class ProgramMaker {
+ public:
+  ProgramMaker(const schedule::Table& table, int rank, schedule::Depth proven)
+      : table_(table), rank_(rank), depth_(proven), communication_(table),
+        rows_(static_cast<std::size_t>(2 * table.stages()), Lending(table.microbatches())),
+        saved_(static_cast<std::size_t>(table.chunks()), Lending(table.microbatches())) {
+    depth_.receives = std::max(1, depth_.receives);
+    for (const schedule::Channel& channel : communication_.channels())
+      if (channel.destination == rank) incoming_.push_back({channel.first, channel.size});
+  }
+
+  Program make() {
+    for (Incoming& incoming : incoming_) post(incoming, depth_.receives - 1);
+    program_.posted_first = program_.receives.size();
+    const auto actions = table_.actions(rank_);
+    program_.steps.reserve(actions.size());
+    for (std::size_t position = 0; position < actions.size(); ++position)
+      append(actions[position], communication_.handoff(rank_, static_cast<int>(position)));
+    mark_last_weights();
+    for (const Lending& row : rows_) program_.buffers.push_back(row.made());
+    for (int chunk = 0; chunk < table_.chunks(); ++chunk)
+      program_.peak.push_back(schedule::peak_live(table_, rank_, chunk));
+    program_.microbatches = table_.microbatches();
+    program_.trains = table_.trains();
+    return std::move(program_);
+  }
+
+ private:
+  using Direction = schedule::Direction;
+
+  /// A channel to this rank. MPI matches the messages of a boundary in the order in which they are sent, which may not
+  /// be the one in which they are consumed: receives are posted in the order of the sends, so far that all that are to
+  /// be consumed next are among them.
+  struct Incoming {
+    int first, size;   ///< the numbers of its messages
+    int examined = 0;  ///< places of consumption that `wanted` allows for
+    int wanted = 0;    ///< messages to be posted
+    int posted = 0;    ///< messages that are
+  };
+
+  Lending& lending(int boundary, Direction direction) { return rows_[Program::row(boundary, direction)]; }
+
+  /// Posts what is needed up to a place of consumption.
+  void post(Incoming& incoming, int place) {
+    for (; incoming.examined <= std::min(place, incoming.size - 1); ++incoming.examined)
+      incoming.wanted =
+          std::max(incoming.wanted, communication_.consumed(incoming.first + incoming.examined) - incoming.first + 1);
+    for (; incoming.posted < incoming.wanted; ++incoming.posted) {
+      const schedule::Message& message = communication_.message(incoming.first + incoming.posted);
+      const int buffer = lending(message.boundary, message.direction).take(message.microbatch);
+      program_.receives.push_back({message.boundary, message.direction, buffer});
+    }
+  }
+
+  /// Where a stage puts what it makes: if the neighbour is on this rank, straight to where that takes it; else in one
+  /// of as many buffers as sends may be under way in the proof, and two more, so that the next message can be made
+  /// while the last is on its way.
+  int place(int boundary, Direction direction, int neighbour, int microbatch) {
+    Lending& row = lending(boundary, direction);
+    if (table_.rank_of(neighbour) == rank_) return row.take(microbatch);
+    return row.take_turn(std::min(depth_.sends, table_.microbatches()) + 2);
+  }
+
+  void append(const schedule::Action& action, const schedule::Handoff& handoff) {
+    const schedule::KindTraits& kind = schedule::traits(action.kind);
+    const int m = action.microbatch;
+    Program::Step step{.action = action, .stage = table_.stage(rank_, action.chunk)};
+    if (kind.computes()) {
+      const bool has_below = step.stage > 0, has_above = step.stage + 1 < table_.stages();
+      Lending& saved = saved_[static_cast<std::size_t>(action.chunk)];
+      step.saved = kind.forward ? saved.take(m) : saved.of(m);
+      step.receives = handoff.input != schedule::no_message;
+      step.sends = handoff.output != schedule::no_message;
+      step.releases = kind.weight_gradient || !table_.trains();
+      if (has_below) step.input = lending(step.stage - 1, Direction::forward).of(m);
+      if (kind.input_gradient && has_above) step.output_gradient = lending(step.stage, Direction::backward).of(m);
+      if (step.receives)
+        for (Incoming& incoming : incoming_)
+          if (handoff.place >= incoming.first && handoff.place < incoming.first + incoming.size)
+            post(incoming, handoff.place - incoming.first + depth_.receives);
+
+      if (kind.forward && has_above) step.output = place(step.stage, Direction::forward, step.stage + 1, m);
+      if (kind.input_gradient && has_below)
+        step.input_gradient = place(step.stage - 1, Direction::backward, step.stage - 1, m);
+      if (step.output_gradient != Program::none) lending(step.stage, Direction::backward).give_back(m);
+      if (step.releases && has_below) lending(step.stage - 1, Direction::forward).give_back(m);
+      if (step.releases) saved.give_back(m);
+    }
+    step.posted = program_.receives.size();
+    program_.steps.push_back(step);
+  }
+
+  void mark_last_weights() {
+    std::vector<bool> seen(static_cast<std::size_t>(table_.chunks()), false);
+    for (auto step = program_.steps.rbegin(); step != program_.steps.rend(); ++step) {
+      const auto chunk = static_cast<std::size_t>(step->action.chunk);
+      if (!schedule::computes_weight_gradient(step->action.kind) || seen[chunk]) continue;
+      step->last_weight = seen[chunk] = true;
+    }
+  }
+
+  const schedule::Table& table_;
+  int rank_;
+  schedule::Depth depth_;
+  schedule::Communication communication_;
+  std::vector<Lending> rows_, saved_;
+  std::vector<Incoming> incoming_;
+  Program program_;
+};
+
+/// The program of `rank` for a table. Throws InputError if the verifier rejects it.
+inline Program make_program(const schedule::Table& table, int rank) {
   const schedule::Report report = schedule::verify(table);
   require(report.ok(), "the pipeline schedule can't run: ", schedule::explain(report));
-  return Program(table, rank, report.depth, false);
-}
-
-/// The program of `rank` for forward passes only, over the same placement of stages: chunk by chunk, in groups of as
-/// many microbatches as there are ranks. Every hand-off waits for earlier ones only, so it cannot deadlock while sends
-/// are buffered.
-inline Program evaluation_program(const schedule::Table& training, int rank, int microbatches) {
-  const schedule::PipelineShape shape{training.ranks(), microbatches, training.chunks()};
-  std::vector<schedule::ActionList> lists(static_cast<std::size_t>(shape.ranks));
-  std::vector<int> stages;
-  for (int r = 0; r < shape.ranks; ++r) {
-    for (int chunk = 0; chunk < shape.chunks; ++chunk) stages.push_back(training.stage(r, chunk));
-    for (int first = 0; first < microbatches; first += shape.ranks)
-      for (int chunk = 0; chunk < shape.chunks; ++chunk)
-        for (int m = first; m < std::min(first + shape.ranks, microbatches); ++m)
-          lists[static_cast<std::size_t>(r)].forward(m, chunk);
-  }
-  return Program(schedule::Table(shape, std::move(lists), std::move(stages)), rank, {1, microbatches * shape.chunks},
-                 true);
+  return ProgramMaker(table, rank, report.depth).make();
 }
 
 }  // namespace kerkis::detail

@@ -73,7 +73,7 @@ inline schedule::Table Automatic::table(PipelineShape shape) const {
   require(shape.chunks == 1, "automatic: ", shape.chunks, " chunks per rank; it places one");
   require(times.size() == 1 || times.size() == static_cast<std::size_t>(shape.ranks), "automatic: times of ",
           times.size(), " ranks for ", shape.ranks, ": give one entry for all, or one for each");
-  for (const Times& rank : times) detail::check_times(rank);
+  for (const Times& rank : times) schedule::detail::check_times(rank);
   const double limit = memory_limit.value_or(2.0 * shape.ranks);
   require(limit >= 1, "automatic: a memory limit of ", limit, " microbatches; a rank can't work with less than 1");
   require(weight_share >= 0 && weight_share <= 1, "automatic: a weight share of ", weight_share,
@@ -99,7 +99,7 @@ inline schedule::Table Automatic::table(PipelineShape shape) const {
     shortest = length;
     best = std::move(table);
   };
-  consider(make_table<detail::SplitOneForwardOneBackward>(shape));
+  consider(make_table<schedule::detail::SplitOneForwardOneBackward>(shape));
   consider(make_table<ZeroBubbleH1>(shape));
   consider(make_table<ZeroBubbleH2>(shape));
 
@@ -110,11 +110,11 @@ inline schedule::Table Automatic::table(PipelineShape shape) const {
 
   // Large limits come first, since a short table bounds the search for others early; of tables that are equally long
   // the one under the least limit is taken.
-  detail::ListScheduler scheduler(shape, times, weight_share, barrier);
-  std::vector<detail::Policy> policies = detail::policies(fine);
+  schedule::detail::ListScheduler scheduler(shape, times, weight_share, barrier);
+  std::vector<schedule::detail::Policy> policies = schedule::detail::policies(fine);
   for (int memory = level(most); memory >= 1; memory = level(memory - 1)) {
     double bound = shortest * (1 + rounding);
-    for (detail::Policy& policy : policies) {
+    for (schedule::detail::Policy& policy : policies) {
       policy.memory = memory;
       const double length = scheduler.run(policy, bound);
       if (length > bound) continue;

@@ -98,6 +98,10 @@ consteval auto find_cycle() {
 template <Schedule S, int ranks, int microbatches>
 inline constexpr auto cycle_of = find_cycle<S, ranks, microbatches>();
 
+template <Schedule S, int ranks, int microbatches, std::size_t... k>
+deadlock<waits_for<cycle_of<S, ranks, microbatches>.rank[k], cycle_of<S, ranks, microbatches>.peer[k]>...>
+    deadlock_of(std::index_sequence<k...>);
+
 template <Schedule S, int ranks, int microbatches>
 inline constexpr std::string_view reason_of = refusal<S>({ranks, microbatches});
 
@@ -105,10 +109,8 @@ inline constexpr std::string_view reason_of = refusal<S>({ranks, microbatches});
 
 /// `deadlock<...>` of a schedule whose static_fault is one. The circle begins where the verifier found it.
 template <Schedule S, int ranks, int microbatches>
-using static_deadlock = decltype([]<std::size_t... k>(std::index_sequence<k...>) {
-  constexpr auto& cycle = detail::cycle_of<S, ranks, microbatches>;
-  return deadlock<waits_for<cycle.rank[k], cycle.peer[k]>...>{};
-}(std::make_index_sequence<detail::cycle_of<S, ranks, microbatches>.size>{}));
+using static_deadlock = decltype(detail::deadlock_of<S, ranks, microbatches>(
+    std::make_index_sequence<detail::cycle_of<S, ranks, microbatches>.size>{}));
 
 /// `refused<...>` of a schedule that can't do these numbers.
 template <Schedule S, int ranks, int microbatches>

@@ -18,6 +18,7 @@
 #include <kerkis/pipeline/executor.hpp>
 #include <kerkis/policy/data_parallel.hpp>
 #include <kerkis/policy/pipeline.hpp>
+#include <kerkis/trace/recorder.hpp>
 #include <kerkis/train/gradient_norm.hpp>
 
 namespace kerkis {
@@ -38,7 +39,8 @@ struct StepReport {
 };
 
 /// Trains a model under the plan of its mesh. Every rank calls the same members in the same order. The model, which
-/// must outlive the trainer, gives its stages, its parameters and what is shared between stages (see nn::Gpt).
+/// must outlive the trainer, gives its stages, the schedule's table, its parameters and what is shared between stages
+/// (see nn::Gpt).
 ///
 /// A step: forward and backward of all microbatches under the pipeline's schedule, gradients summed over the data axis
 /// as they become ready, one small reduction of (loss, weight, squared norm) over all ranks, one division, one pass of
@@ -58,6 +60,9 @@ class Trainer {
           Space execution = Space())
       : model_(model), optimizer_(std::move(optimizer)), options_(std::move(options)), execution_(std::move(execution)),
         world_(mesh.world()), pipeline_(mesh.template communicator<axis::Pipeline>()),
+        replica_(mesh.template coordinate<axis::Data>() * mesh.template extent<axis::Tensor>() +
+                 mesh.template coordinate<axis::Tensor>()),
+        replicas_(mesh.template extent<axis::Data>() * mesh.template extent<axis::Tensor>()),
         is_counted_(mesh.template coordinate<axis::Data>() == 0),
         is_scored_(mesh.template coordinate<axis::Tensor>() == 0), microbatches_(microbatches_of(mesh, options_)),
         store_(model, mesh.template coordinate<axis::Tensor>()), chunks_(chunk_ranges()),
@@ -127,6 +132,13 @@ class Trainer {
     });
   }
 
+  /// Records the computations of the pipeline, its waits and messages, the rest of the gradients' reduction and the
+  /// optimizer, from now on; null: nothing. The recorder must outlive what it records.
+  void record(trace::Recorder* recorder) {
+    recorder_ = recorder;
+    if (executor_) record_pipeline();
+  }
+
   const ParameterStore<T, Space>& store() const { return store_; }
   int microbatches() const { return microbatches_; }
   std::int64_t steps() const { return step_; }
@@ -161,17 +173,29 @@ class Trainer {
       return DataPolicy::bucket_bytes;
   }
 
-  /// Where each chunk's gradients lie in the flat array.
+  /// Where each chunk's gradients lie in the flat array, which has them by chunk. A stage may have none.
   std::vector<Range> chunk_ranges() {
-    std::vector<Range> ranges;
-    const auto end = static_cast<std::int64_t>(store_.gradients().extent(0));
-    for (Stage* stage : model_.stages()) {
+    const auto stages = model_.stages();
+    std::vector<Range> ranges(stages.size());
+    auto end = static_cast<std::int64_t>(store_.gradients().extent(0));
+    for (std::size_t chunk = stages.size(); chunk-- > 0;) {
       std::int64_t begin = end;
-      stage->for_each_parameter([&](const auto& parameter) { begin = std::min(begin, store_.offset(parameter)); });
-      if (!ranges.empty()) ranges.back().end = begin;
-      ranges.push_back({begin, end});
+      stages[chunk]->for_each_parameter(
+          [&](const auto& parameter) { begin = std::min(begin, store_.offset(parameter)); });
+      ranges[chunk] = {begin, end};
+      end = begin;
     }
     return ranges;
+  }
+
+  /// The gradients of `parameter` and of all that its chunk declares after it are complete.
+  void reduce_from(int chunk, const Parameter<T, Space>& parameter) {
+    const Range all = chunks_[static_cast<std::size_t>(chunk)], range{store_.offset(parameter), all.end};
+    if (range == all) complete_[static_cast<std::size_t>(chunk)] = true;
+    for (const auto& borrowed : model_.borrowed())
+      if (!complete_[static_cast<std::size_t>(borrowed.chunk)] && range.contains(store_.offset(*borrowed.parameter)))
+        return;  // another stage is not done with it: the end of the step takes care of it
+    reducer_.ready(execution_, range);
   }
 
   /// Makes the executor for the batch's size, at the first call or when a batch is larger than all before.
@@ -183,8 +207,16 @@ class Trainer {
     if (executor_ && rows <= rows_) return;
     rows_ = rows;
     executor_.reset();
-    executor_.emplace(pipeline_, schedule::make_table<typename Model::Schedule>({pipeline_.size(), microbatches_}),
-                      model_.stages(), rows_);
+    executor_.emplace(pipeline_, model_.table(microbatches_), model_.stages(), rows_);
+    ++executors_;
+    record_pipeline();
+  }
+
+  /// An executor counts its messages from 0: the next one, for larger batches, is another pipeline to the trace. The
+  /// sizes of batches settle long before the numbers come round.
+  void record_pipeline() {
+    constexpr int most = 64;
+    executor_->record(recorder_, replica_ + replicas_ * (executors_ % most), replicas_ * most);
   }
 
   void cut(const Batch& batch, std::int64_t parts) {
@@ -199,15 +231,21 @@ class Trainer {
   Gradients compute(const Batch& batch) {
     prepare(batch);
     cut(batch, microbatches_);
-    const LossSum loss = executor_->train(context(Mode::training), parts_, [&](int chunk, const auto& parameter) {
-      reducer_.ready(execution_, {store_.offset(parameter), chunks_[static_cast<std::size_t>(chunk)].end});
-    });
-    const FinishedGradients finished = reducer_.finish(execution_);
+    complete_.assign(chunks_.size(), false);
+    const LossSum loss = executor_->train(context(Mode::training), parts_,
+                                          [&](int chunk, const auto& parameter) { reduce_from(chunk, parameter); });
+    const FinishedGradients finished = finish_gradients();
     const auto [sum, weight, squares] = reduce(loss, is_counted_ ? squares_(execution_, store_, finished) : 0);
     return {finished, sum, weight, squares};
   }
 
+  FinishedGradients finish_gradients() {
+    const trace::Span span(recorder_, "gradient reduction");
+    return reducer_.finish(execution_);
+  }
+
   StepReport apply(const Gradients& gradients) {
+    const trace::Span span(recorder_, "optimizer");
     StepReport report{gradients.loss(), gradients.norm(), optimizer_.learning_rate, gradients.weight()};
     if (options_.schedule) report.learning_rate *= options_.schedule(step_);
     const bool finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
@@ -226,6 +264,7 @@ class Trainer {
 
   /// Adds up over all ranks what each has counted once.
   Sums reduce(const LossSum& loss, double squares) {
+    const trace::Span span(recorder_, "loss and norm");
     sums_(0) = is_scored_ ? loss.sum : 0;
     sums_(1) = is_scored_ ? loss.weight : 0;
     sums_(2) = squares;
@@ -239,10 +278,12 @@ class Trainer {
   Space execution_;
   Workspace<Space> workspace_;
   Communicator world_, pipeline_;
+  int replica_, replicas_;  ///< of the pipeline
   bool is_counted_, is_scored_;
   int microbatches_;
   ParameterStore<T, Space> store_;
-  std::vector<Range> chunks_;  ///< of gradients
+  std::vector<Range> chunks_;   ///< of gradients
+  std::vector<bool> complete_;  ///< chunks, in this step
   GradientReducer<T, Space> reducer_;
   GradientSquares<T, Space> squares_;
   typename Optimizer::template State<T, Space> state_;
@@ -251,6 +292,8 @@ class Trainer {
   std::vector<Batch> parts_;
   std::int64_t rows_ = 0;
   std::int64_t step_ = 0;
+  trace::Recorder* recorder_ = nullptr;
+  int executors_ = 0;  ///< made so far
 };
 
 }  // namespace kerkis

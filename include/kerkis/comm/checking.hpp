@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kerkis/comm/group.hpp>
+#include <kerkis/comm/mpi.hpp>
+
+namespace kerkis::comm {
+
+/// What all ranks of a communicator must agree on when they enter a collective. Texts are cut to what fits.
+struct Fingerprint {
+  std::array<char, 24> name{}, type{}, reduction{}, order{};
+  std::array<char, 40> file{};
+  std::uint64_t line = 0, count = 0, sequence = 0;
+  std::int32_t root = -1, equal_counts = 0;
+
+  Fingerprint() = default;
+  explicit Fingerprint(const Operation& operation)
+      : line(operation.where.line()), count(operation.count), sequence(operation.sequence), root(operation.root),
+        equal_counts(operation.equal_counts ? 1 : 0) {
+    const std::string_view path = operation.where.file_name();
+    copy(operation.name, name);
+    copy(operation.type, type);
+    copy(operation.reduction, reduction);
+    copy(operation.order, order);
+    copy(path.substr(path.rfind('/') + 1), file);
+  }
+
+  bool agrees_with(const Fingerprint& other, bool call_sites) const {
+    return name == other.name && type == other.type && reduction == other.reduction && root == other.root &&
+           sequence == other.sequence && equal_counts == other.equal_counts &&
+           (equal_counts == 0 || count == other.count) &&
+           (order[0] == 0 || other.order[0] == 0 || order == other.order) &&
+           (!call_sites || (line == other.line && file == other.file));
+  }
+
+  /// "all_reduce (sum) of 4 float at a.cpp:10"
+  std::string text() const {
+    std::string words = name.data();
+    if (reduction[0] != '\0') words += message(" (", reduction.data(), ")");
+    if (type[0] != '\0') words += message(" of ", count, " ", type.data());
+    const bool sends = words.starts_with("broadcast") || words.starts_with("scatter");
+    if (root >= 0) words += message(sends ? " from" : " to", " root ", root);
+    if (order[0] != '\0') words += message(", ", order.data());
+    return words + message(" at ", file.data(), ":", line);
+  }
+
+ private:
+  template <std::size_t size>
+  static void copy(std::string_view text, std::array<char, size>& to) {
+    text.copy(to.data(), size - 1);
+  }
+};
+
+/// The fingerprints of one collective, on their way between the ranks.
+class Fingerprints {
+ public:
+  Fingerprints(const Group& group, const Operation& operation)
+      : mine_(operation), all_(static_cast<std::size_t>(group.size)) {}
+
+  int start(const Group& group) {
+    return MPI_Iallgather(&mine_, sizeof mine_, MPI_BYTE, all_.data(), sizeof mine_, MPI_BYTE, group.fingerprints,
+                          &request_);
+  }
+  int test(int& done) { return MPI_Test(&request_, &done, MPI_STATUS_IGNORE); }
+
+  /// What two ranks have entered, if they don't agree: the same words on every rank.
+  std::optional<std::string> mismatch(const Group& group, bool call_sites) const {
+    const auto ordered = [](const Fingerprint& fingerprint) { return fingerprint.order[0] != 0; };
+    const auto found = std::find_if(all_.begin(), all_.end(), ordered);
+    const auto first = found == all_.end() ? all_.begin() : found;
+    const auto other = std::find_if(all_.begin(), all_.end(), [&](const Fingerprint& fingerprint) {
+      return !fingerprint.agrees_with(*first, call_sites);
+    });
+    if (other == all_.end()) return {};
+    return message("mismatched collectives #", mine_.sequence, " over '", group.name,
+                   "': ", group.who(static_cast<int>(first - all_.begin())), " entered ", first->text(), ", ",
+                   group.who(static_cast<int>(other - all_.begin())), " entered ", other->text());
+  }
+
+ private:
+  Fingerprint mine_;
+  std::vector<Fingerprint> all_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+/// Of some bytes, never 0; fast, and enough to see that they have changed: four lanes of multiply and rotate.
+inline std::uint64_t checksum_of(const void* data, std::size_t bytes) {
+  const auto* from = static_cast<const unsigned char*>(data);
+  std::array<std::uint64_t, 4> lanes{bytes, 1, 2, 3};
+  const auto mix = [](std::uint64_t lane, std::uint64_t word) {
+    return std::rotl((lane ^ word) * 0x9E3779B97F4A7C15u, 29);
+  };
+  std::array<std::uint64_t, 4> words;
+  for (; bytes >= sizeof words; bytes -= sizeof words, from += sizeof words) {
+    std::memcpy(words.data(), from, sizeof words);
+    for (std::size_t i = 0; i < words.size(); ++i) lanes[i] = mix(lanes[i], words[i]);
+  }
+  words = {};
+  if (bytes > 0) std::memcpy(words.data(), from, bytes);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) sum = mix(sum, mix(lanes[i], words[i]));
+  return sum | 1;
+}
+
+/// Calls back when MPI_Finalize begins, unless it has been destroyed before.
+class AtFinalize {
+ public:
+  AtFinalize(void (*call)(void*), void* argument) : call_(call), argument_(argument) {
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &finalizes, &key_, nullptr);
+    MPI_Comm_set_attr(MPI_COMM_SELF, key_, this);
+  }
+  AtFinalize(const AtFinalize&) = delete;
+  AtFinalize& operator=(const AtFinalize&) = delete;
+  ~AtFinalize() {
+    call_ = nullptr;
+    if (key_ == MPI_KEYVAL_INVALID || !mpi_is_alive()) return;
+    MPI_Comm_delete_attr(MPI_COMM_SELF, key_);
+    MPI_Comm_free_keyval(&key_);
+  }
+
+ private:
+  static int finalizes(MPI_Comm, int, void* self, void*) {
+    auto& hook = *static_cast<AtFinalize*>(self);
+    if (hook.call_ != nullptr) {
+      hook.key_ = MPI_KEYVAL_INVALID;
+      hook.call_(hook.argument_);
+    }
+    return MPI_SUCCESS;
+  }
+
+  void (*call_)(void*);
+  void* argument_;
+  int key_ = MPI_KEYVAL_INVALID;
+};
+
+}  // namespace kerkis::comm

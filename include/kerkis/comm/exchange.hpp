@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <utility>
+
+#include <kerkis/comm/hand_off.hpp>
+
+namespace kerkis {
+
+/// Of an exchange: nobody is there, nothing moves that way.
+inline constexpr int no_rank = -2;
+
+/// Of `exchange`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
+struct ExchangeOptions {
+  int with = no_rank;  ///< the peer, both ways
+  int to = no_rank;    ///< or one for each way
+  int from = no_rank;
+  int tag = 0;
+  std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
+};
+
+namespace comm {
+
+/// A receive, in the operation's request, and a send beside it.
+template <class SendWire, class ReceiveWire>
+class KeepExchange final : public Steps {
+ public:
+  KeepExchange(SendWire&& send, ReceiveWire&& receive) : send_(std::move(send)), receive_(std::move(receive)) {}
+
+  int begin(int to, int from, int tag, MPI_Comm native, MPI_Request* request) {
+    const auto in = receive_.run();
+    const auto out = send_.run();
+    const int code = MPI_Irecv(in.data, static_cast<int>(in.count), in.type.native, from, tag, native, request);
+    if (code != MPI_SUCCESS) return code;
+    return MPI_Isend(out.data, static_cast<int>(out.count), out.type.native, to, tag, native, &sent_);
+  }
+  void came(const MPI_Status& status) override {
+    if (received_) return;
+    int count = 0;
+    check(MPI_Get_count(&status, receive_.run().type.native, &count), "MPI_Get_count");
+    count_ = static_cast<std::size_t>(count);
+  }
+  bool next(MPI_Request& request) override {
+    if (!std::exchange(received_, true)) {
+      receive_.finish(count_);
+      request = std::exchange(sent_, MPI_REQUEST_NULL);
+    }
+    return request == MPI_REQUEST_NULL;
+  }
+  std::uint64_t checksum() const override { return send_.checksum(); }
+
+ private:
+  SendWire send_;
+  ReceiveWire receive_;
+  MPI_Request sent_ = MPI_REQUEST_NULL;
+  std::size_t count_ = 0;
+  bool received_ = false;
+};
+
+/// The same with messages in pieces.
+template <class ExecutionSpace, class Send, class Receive>
+class LongExchange final : public Steps {
+ public:
+  LongExchange(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
+               const Receive& receive, int to, int from, int tag, const char* fence)
+      : sends_(to != MPI_PROC_NULL), receives_(from != MPI_PROC_NULL),
+        send_(execution, communicator, send, to, tag, fence),
+        receive_(execution, communicator, receive, from, tag, fence) {}
+
+  int begin() {
+    const int code = receives_ ? receive_.begin() : MPI_SUCCESS;
+    return code == MPI_SUCCESS && sends_ ? send_.begin() : code;
+  }
+  bool next(MPI_Request&) override {
+    sends_ = sends_ && !send_.advance();
+    receives_ = receives_ && !receive_.advance();
+    return !sends_ && !receives_;
+  }
+  bool several() const override { return true; }
+
+ private:
+  bool sends_, receives_;
+  MessageSide<true, ExecutionSpace, Send> send_;
+  MessageSide<false, ExecutionSpace, Receive> receive_;
+};
+
+/// `name`: "exchange" or "shift"; peers are ranks or `no_rank`.
+template <class ExecutionSpace, class Send, class Receive>
+Request start_exchange(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
+                       const Receive& receive, const char* name, const char* fence, const ExchangeOptions& options,
+                       const std::source_location& where) {
+  check_pair<Send, Receive>();
+  using Element = typename Receive::value_type;
+  const int to = options.to == no_rank ? options.with : options.to;
+  const int from = options.from == no_rank ? options.with : options.from;
+  const int own = communicator.rank();
+  for (const int peer : {to, from})
+    require(peer == no_rank || (peer >= 0 && peer < communicator.size()), name, ": ", peer, " is no rank of '",
+            communicator.name(), "'");
+  require((to == own) == (from == own), name, ": who sends to itself receives from itself, not to ", to, " and from ",
+          from);
+  if (to == own) {
+    require(send.size() == receive.size(), name, " of rank ", own, " with itself: ", send.size(),
+            " elements do not fill ", receive.size());
+    return copy(execution, communicator, send, receive, fence);
+  }
+  if (to == no_rank && from == no_rank) return {};
+  check_tag(name, communicator, options.tag);
+  const int mpi_to = to == no_rank ? MPI_PROC_NULL : to, mpi_from = from == no_rank ? MPI_PROC_NULL : from;
+  const Operation operation{.name = name,
+                            .type = datatype<Element>(communicator).name,
+                            .count = from == no_rank ? send.size() : receive.size(),
+                            .peer = from == no_rank ? to : from,
+                            .collective = false,
+                            .where = where};
+  const std::size_t length = piece_length(communicator, sizeof(Element));
+  if (send.size() >= length || receive.size() >= length) {
+    auto steps = std::make_unique<LongExchange<ExecutionSpace, Send, Receive>>(execution, communicator, send, receive,
+                                                                               mpi_to, mpi_from, options.tag, fence);
+    return Request::start(communicator, operation, options.deadline, std::move(steps),
+                          [side = steps.get()](MPI_Request*) { return side->begin(); });
+  }
+  using SendWire = Wire<Access::send, ExecutionSpace, Send>;
+  using ReceiveWire = Wire<Access::write, ExecutionSpace, Receive>;
+  auto steps = std::make_unique<KeepExchange<SendWire, ReceiveWire>>(
+      SendWire(execution, communicator, send, fence), ReceiveWire(execution, communicator, receive, fenced));
+  return Request::start(communicator, operation, options.deadline, std::move(steps),
+                        [side = steps.get(), mpi_to, mpi_from, tag = options.tag, native = communicator.native()](
+                            MPI_Request* request) { return side->begin(mpi_to, mpi_from, tag, native, request); });
+}
+
+}  // namespace comm
+
+/// Sends `send` to one rank and receives `receive` from one, at once, so that nobody waits for the other to begin:
+/// `{.with = peer}`, or `{.to = right, .from = left}`; a side left out does not move, as at the rim of a grid. With
+/// itself a rank copies, and the request is complete. Otherwise as `send` and `receive`: the Views, which must not
+/// overlap, belong to the operation until the request is complete. Throws InputError for a peer that is no rank or a
+/// tag out of range, CommError if MPI fails or the message is longer than `receive`.
+template <class ExecutionSpace, class Send, class Receive>
+Request exchange(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
+                 const Receive& receive, ExchangeOptions options,
+                 std::source_location where = std::source_location::current()) {
+  return comm::start_exchange(execution, communicator, send, receive, "exchange", "kerkis::exchange", options, where);
+}
+
+}  // namespace kerkis

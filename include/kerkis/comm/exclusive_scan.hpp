@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <source_location>
+#include <type_traits>
+
+#include <kerkis/comm/element_wise.hpp>
+
+namespace kerkis {
+
+/// Of `exclusive_scan`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
+struct ExclusiveScanOptions {
+  Reduction operation = Reduction::sum;   ///< unless a functor is given
+  std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
+};
+
+/// Element-wise reduction of the `view` of all ranks before this one, in place; rank 0, which has none before it, keeps
+/// its own. Extents are equal on all ranks. Half types are reduced in float and rounded once. `execution` is fenced
+/// first; the View belongs to the operation until the request is complete. Throws InputError if the element type does
+/// not have the operation, CommError if MPI fails.
+template <class Functor = comm::Named, class ExecutionSpace, class View>
+Request exclusive_scan(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
+                       ExclusiveScanOptions options = {},
+                       std::source_location where = std::source_location::current()) {
+  const comm::ElementWise ranks{
+      &MPI_Iexscan, "exclusive_scan", "kerkis::exclusive_scan", true, options.operation, options.deadline, where};
+  return ranks.in_place<Functor>(execution, communicator, view);
+}
+
+/// The same from `send`, which is only read, to `receive`, which has as many elements and no memory in common with it.
+/// On rank 0 `receive` stays as it was.
+template <class Functor = comm::Named, class ExecutionSpace, class Send, class Receive>
+  requires(!std::is_convertible_v<Receive, ExclusiveScanOptions>)
+Request exclusive_scan(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
+                       const Receive& receive, ExclusiveScanOptions options = {},
+                       std::source_location where = std::source_location::current()) {
+  const comm::ElementWise ranks{
+      &MPI_Iexscan, "exclusive_scan", "kerkis::exclusive_scan", true, options.operation, options.deadline, where};
+  return ranks.between<Functor, comm::Access::read_write>(execution, communicator, send, receive);
+}
+
+}  // namespace kerkis

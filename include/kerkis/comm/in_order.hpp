@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <type_traits>
+#include <utility>
+
+#include <kerkis/comm/collective.hpp>
+#include <kerkis/comm/ordered_reduction.hpp>
+
+namespace kerkis::comm {
+
+/// Reductions that always go in order: those of the half types, which are summed in float and rounded once.
+template <class T, class Functor>
+inline constexpr bool always_in_order = is_half<T> && std::is_same_v<Functor, Named>;
+
+/// The reduction of `send` to `receive`, on the ranks that receive, in an order that depends on the shards only.
+template <class Functor, class ExecutionSpace, class Send, class Receive>
+Request reduce_in_order(const ExecutionSpace& execution, const Communicator& communicator, Operation operation,
+                        std::chrono::milliseconds deadline, const char* fence, const Send& send, const Receive& receive,
+                        bool receives, Reduction reduction, const OrderedShape& shape) {
+  using Element = typename Receive::value_type;
+  if constexpr (is_half<Element> && !always_in_order<Element, Functor>) {
+    throw InputError(message(operation.name, " in order: elements of a half type take no functor"));
+  } else {
+    Wire<Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence, true);
+    auto to = wire_if<Access::write>(receives, execution, communicator, receive, fenced, true);
+    const auto in = from.run();
+    const auto out = to.run();
+    operation.type = in.type.name;
+    operation.order = in.type.order;
+    operation.count = shape.count;
+    return start_ordered<Element, Functor>(communicator, operation, deadline, keep(std::move(from), std::move(to)), in,
+                                           out, reduction, shape);
+  }
+}
+
+/// The same in place, of one shard per rank; a rank that receives a block has it where it lies in `view`.
+template <class Functor, class ExecutionSpace, class View>
+Request reduce_in_order(const ExecutionSpace& execution, const Communicator& communicator, Operation operation,
+                        std::chrono::milliseconds deadline, const char* fence, const View& view, Reduction reduction,
+                        OrderedShape shape) {
+  using Element = typename View::value_type;
+  if constexpr (is_half<Element> && !always_in_order<Element, Functor>) {
+    throw InputError(message(operation.name, " in order: elements of a half type take no functor"));
+  } else {
+    const auto ranks = static_cast<std::size_t>(communicator.size());
+    require(shape.shards == 0 || shape.shards == ranks, operation.name, " in place over ", ranks,
+            " ranks: ", shape.shards, " shards, not one of each rank");
+    shape.shards = ranks;
+    const bool receives = shape.root < 0 || shape.root == communicator.rank();
+    auto from = wire_if<Access::read>(!receives, execution, communicator, view, fence, true);
+    auto to = wire_if<Access::read_write>(receives, execution, communicator, view, fence, true);
+    const auto in = receives ? to.run() : from.run();
+    auto out = to.run();
+    if (shape.blocks != nullptr) {
+      out.data += shape.blocks->begin(shape.blocks->rank());
+      out.count = shape.blocks->size(shape.blocks->rank());
+    }
+    operation.type = in.type.name;
+    operation.order = in.type.order;
+    operation.count = shape.count = in.count;
+    return start_ordered<Element, Functor>(communicator, operation, deadline, keep(std::move(from), std::move(to)), in,
+                                           out, reduction, shape);
+  }
+}
+
+/// Shards of all ranks together; 0: one of each.
+inline std::size_t shards_of(const Communicator& communicator, std::size_t shards) {
+  return shards == 0 ? static_cast<std::size_t>(communicator.size()) : shards;
+}
+
+/// Throws InputError unless `elements` are this rank's share of the shards, of `count` elements each.
+inline void check_shards(const char* operation, const Communicator& communicator, std::size_t shards, std::size_t count,
+                         std::size_t elements) {
+  const auto mine = static_cast<std::size_t>(
+      partition(static_cast<std::int64_t>(shards), communicator.size(), communicator.rank()).size());
+  require(elements == mine * count, operation, " of ", shards, " shards over ", communicator.size(), " ranks: rank ",
+          communicator.rank(), " has ", mine, " of them, of ", count, " elements each, its View ", elements);
+}
+
+}  // namespace kerkis::comm

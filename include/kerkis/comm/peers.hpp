@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <kerkis/comm/board.hpp>
+#include <kerkis/comm/host.hpp>
+#include <kerkis/comm/mpi.hpp>
+#include <kerkis/comm/options.hpp>
+#include <kerkis/comm/watch.hpp>
+
+namespace kerkis::comm {
+
+/// What the ranks of a root communicator tell each other at its start, so that later each can find out about the others
+/// without their help.
+class Peers {
+ public:
+  /// Collective over `native`, under the deadline. Throws CommError, and InputError on every rank for a KERKIS_CHECK
+  /// that means nothing. Sets what `options` leaves open.
+  Peers(MPI_Comm native, CommunicatorOptions& options) {
+    if (options.watch) watch_ = std::make_unique<Watch>();
+    MPI_Comm_rank(native, &rank_);
+    int size = 1;
+    MPI_Comm_size(native, &size);
+    auto cards = std::make_unique<std::vector<Card>>(static_cast<std::size_t>(size), Card{});
+    (*cards)[own()] = card(options);
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (size > 1) {
+      check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, cards->data(), sizeof(Card), MPI_BYTE, native, &request),
+            "MPI_Iallgather");
+      await(request, options.wait, cards);
+    }
+    cards_ = std::move(*cards);
+    find_hosts();
+
+    const Host& host = hosts_[host_of_[own()]];
+    const auto name = message("/kerkis-", cards_[host.ranks.front()].token);
+    board_ = std::make_unique<Board>(host.ranks.size(), slot_of_[own()], name);
+    if (size > 1) {
+      check(MPI_Ibarrier(native, &request), "MPI_Ibarrier");
+      await(request, options.wait, board_);
+      if (host.ranks.size() > 1) board_->forget_name();
+    }
+    if (watch_ && hosts_.size() > 1) watch_->start(*board_, cards_[own()].token);
+
+    const int level = cards_.front().check;
+    require(level >= 0, "KERKIS_CHECK is neither 0, 1 nor strict on rank 0");
+    options.check = level > 0;
+    options.strict_call_sites = level > 1;
+    if (options.wait.spins < 0) options.wait.spins = more_ranks_than_cores() ? 64 : 2000;
+  }
+
+  int ranks() const { return static_cast<int>(cards_.size()); }
+
+  /// Writes on the board what this rank enters.
+  void enter(int group, const Operation& operation) noexcept { board_->enter(group, operation); }
+
+  /// The states of some ranks, and where each is on the communicator with the number `group`.
+  std::vector<PeerState> states(const std::vector<int>& ranks, int group) const {
+    std::vector<PeerState> result;
+    std::map<std::size_t, std::vector<PeerState>> hosts;
+    for (const int rank : ranks) {
+      const auto index = static_cast<std::size_t>(rank), host = host_of_[index];
+      if (host == host_of_[own()]) {
+        result.push_back(board_->read(slot_of_[index], group));
+        continue;
+      }
+      const auto [place, made] = hosts.try_emplace(host);
+      if (made) place->second = ask(hosts_[host], group);
+      result.push_back(place->second[slot_of_[index]]);
+    }
+    return result;
+  }
+
+ private:
+  struct Card {
+    std::array<char, 40> kernel;
+    std::array<std::uint64_t, 3> namespaces;
+    Cores cores;
+    std::int32_t check;  // 1: checking, 2: call sites too, -1: nonsense
+    std::uint64_t token;
+    WatchAddress watch;
+  };
+  struct Host {
+    std::vector<std::size_t> ranks;
+  };
+
+  std::size_t own() const { return static_cast<std::size_t>(rank_); }
+
+  Card card(const CommunicatorOptions& options) const {
+    Card card{};
+    card.kernel = kernel_id();
+    card.namespaces = namespaces();
+    card.cores = cores();
+    card.check = check_level(options);
+    if (getrandom(&card.token, sizeof card.token, 0) != sizeof card.token)
+      card.token = static_cast<std::uint64_t>(getpid()) << 32 ^ static_cast<std::uint64_t>(host_milliseconds());
+    if (watch_) card.watch = watch_->address();
+    return card;
+  }
+
+  static int check_level(const CommunicatorOptions& options) {
+    const int asked = options.strict_call_sites ? 2 : options.check ? 1 : 0;
+    const char* const text = std::getenv("KERKIS_CHECK");
+    const std::string_view words = text != nullptr ? text : "";
+    if (words == "" || words == "0") return asked;
+    if (words == "1") return std::max(asked, 1);
+    return words == "strict" ? 2 : -1;
+  }
+
+  /// `buffer` is given up if the others don't come.
+  template <class Buffer>
+  void await(MPI_Request& request, const WaitPolicy& policy, Buffer& buffer) const {
+    if (completes_within(request, policy.deadline, policy)) return;
+    leak(std::move(buffer));
+    throw CommError(message("a communicator was to be made, but after ",
+                            static_cast<double>(policy.deadline.count()) / 1000,
+                            " s some of its ranks have not come to rank ", rank_),
+                    rank_, "communicator");
+  }
+
+  void find_hosts() {
+    std::map<std::pair<std::array<char, 40>, std::array<std::uint64_t, 3>>, std::size_t> known;
+    for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
+      const auto [place, made] = known.try_emplace({cards_[rank].kernel, cards_[rank].namespaces}, hosts_.size());
+      if (made) hosts_.emplace_back();
+      Host& host = hosts_[place->second];
+      host_of_.push_back(place->second);
+      slot_of_.push_back(host.ranks.size());
+      host.ranks.push_back(rank);
+    }
+  }
+
+  /// Whether the ranks that share this one's cores are more than these.
+  bool more_ranks_than_cores() const {
+    const Card& mine = cards_[own()];
+    const auto beside = std::count_if(cards_.begin(), cards_.end(), [&](const Card& card) {
+      return card.kernel == mine.kernel && card.cores.set == mine.cores.set;
+    });
+    return beside > mine.cores.count;
+  }
+
+  /// The states on another host's board, of which any of its ranks can tell; two are asked, since one may be frozen.
+  std::vector<PeerState> ask(const Host& host, int group) const {
+    std::size_t asked = 0;
+    for (const auto rank : host.ranks) {
+      const Card& card = cards_[rank];
+      if (card.watch.port == 0) continue;
+      if (auto answer = Watch::ask(card.watch, {card.token, group}, host.ranks.size())) return std::move(*answer);
+      if (++asked == 2) break;
+    }
+    PeerState silent;
+    if (asked > 0) silent.process = ProcessState::stopped;
+    return std::vector<PeerState>(host.ranks.size(), silent);
+  }
+
+  int rank_ = 0;
+  std::vector<Card> cards_;                     // by rank
+  std::vector<std::size_t> host_of_, slot_of_;  // by rank
+  std::vector<Host> hosts_;
+  std::unique_ptr<Board> board_;
+  std::unique_ptr<Watch> watch_;  // ends before the board
+};
+
+}  // namespace kerkis::comm

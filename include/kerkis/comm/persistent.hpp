@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <source_location>
+#include <utility>
+
+#include <kerkis/comm/request.hpp>
+#include <kerkis/comm/wire.hpp>
+
+namespace kerkis {
+
+namespace comm {
+
+/// What an operation does in each of its rounds.
+class Rounds {
+ public:
+  Rounds() = default;
+  Rounds(const Rounds&) = delete;
+  Rounds& operator=(const Rounds&) = delete;
+  virtual ~Rounds() = default;
+
+  /// Makes what goes out ready.
+  virtual void begin() {}
+  /// Puts what has come where the View is.
+  virtual void end(const MPI_Status&) {}
+  /// Starts the nonblocking operation, where there is no persistent one.
+  virtual Request restart() { return {}; }
+};
+
+/// Of a persistent MPI request. `execution` is fenced at the start of each round.
+template <class ExecutionSpace, class Wire>
+class WireRounds : public Rounds {
+ public:
+  WireRounds(const ExecutionSpace& execution, const char* fence, Wire&& wire)
+      : execution_(execution), fence_(fence), wire_(std::move(wire)) {}
+
+  void begin() override {
+    execution_.fence(fence_);
+    if constexpr (!Wire::only_writes) wire_.pack();
+  }
+  void end(const MPI_Status&) override { wire_.finish(); }
+
+ protected:
+  ExecutionSpace execution_;
+  const char* fence_;
+  Wire wire_;
+};
+
+/// Of an operation that MPI cannot repeat.
+template <class Start>
+class Restarts final : public Rounds {
+ public:
+  explicit Restarts(Start start) : start_(std::move(start)) {}
+  Request restart() override { return start_(); }
+
+ private:
+  Start start_;
+};
+
+}  // namespace comm
+
+/// An operation that repeats: made once, then started any number of times, each round complete before the next begins.
+/// A round packs what goes out, and unpacks what has come; it allocates nothing, except where MPI has no persistent
+/// form and the nonblocking operation is started anew: of hand-offs in pieces, and of collectives before MPI-4.
+///
+/// Between `start` and the end of the round the View belongs to the operation, as with a Request; between rounds it is
+/// the caller's. The checking mode does not compare rounds. Deadlines, errors and the destructor are a Request's; the
+/// View and the communicator live as long as this object. See docs/contract.md.
+class PersistentRequest {
+ public:
+  PersistentRequest() = default;  ///< of nothing: it can't be started
+  PersistentRequest(PersistentRequest&&) noexcept = default;
+  PersistentRequest& operator=(PersistentRequest&& other) noexcept {
+    PersistentRequest taken(std::move(other));
+    std::swap(state_, taken.state_);
+    return *this;
+  }
+  ~PersistentRequest() { finish(); }
+
+  /// Begins a round. Throws InputError if one is under way, CommError if MPI fails.
+  void start() {
+    require(state_ != nullptr, "a persistent operation that was not made is started");
+    require(!active(), state_->pending.operation.name, ": a round is started before the last one is complete");
+    auto& engine = this->engine();
+    if (engine.poisoned()) engine.poll();
+    comm::Pending& pending = state_->pending;
+    if (pending.request == MPI_REQUEST_NULL) {
+      state_->restarted = state_->rounds->restart();
+      return;
+    }
+    state_->rounds->begin();
+    pending.complete = false;
+    engine.enter(*pending.group, pending.operation);
+    engine.check_operation(MPI_Start(&pending.request), pending.operation);
+    state_->active = true;
+  }
+
+  /// Whether no round is under way. Throws CommError.
+  bool test() {
+    if (!active()) return true;
+    if (!state_->active) return state_->restarted.test();
+    if (!engine().test(state_->pending)) return false;
+    end_round();
+    return true;
+  }
+
+  /// Returns when the round is complete, at once if there is none. Throws CommError, at the latest when the deadline
+  /// has passed.
+  void wait() {
+    if (!active()) return;
+    if (!state_->active) return state_->restarted.wait();
+    engine().wait(state_->pending);
+    end_round();
+  }
+
+  bool active() const { return state_ && (state_->active || state_->restarted.pending()); }
+
+  /// For the operations of the library: `begin(MPI_Request*)` makes the persistent request.
+  template <class Begin>
+  static PersistentRequest make(const Communicator& communicator, comm::Operation operation,
+                                std::chrono::milliseconds deadline, std::unique_ptr<comm::Rounds> rounds, Begin begin) {
+    auto& engine = *communicator.state()->engine;
+    if (engine.poisoned()) engine.poll();
+    PersistentRequest result;
+    result.state_ = std::make_unique<State>();
+    result.state_->communicator = communicator;
+    result.state_->rounds = std::move(rounds);
+    comm::Pending& pending = result.state_->pending;
+    pending.group = communicator.state()->group;
+    operation.axis = pending.group->name.c_str();
+    pending.operation = operation;
+    pending.deadline = deadline;
+    pending.complete = true;
+    engine.check_operation(begin(&pending.request), pending.operation);
+    return result;
+  }
+
+  /// The same where `start()` begins the nonblocking operation.
+  template <class Start>
+  static PersistentRequest restarting(const Communicator& communicator, const char* name, Start start) {
+    PersistentRequest result;
+    result.state_ = std::make_unique<State>();
+    result.state_->communicator = communicator;
+    result.state_->pending.operation.name = name;
+    result.state_->rounds = std::make_unique<comm::Restarts<Start>>(std::move(start));
+    return result;
+  }
+
+ private:
+  struct State {
+    Communicator communicator;
+    std::unique_ptr<comm::Rounds> rounds;
+    comm::Pending pending;  // without steps
+    Request restarted;
+    bool active = false;
+  };
+
+  comm::Engine& engine() const { return *state_->communicator.state()->engine; }
+  void end_round() {
+    state_->active = false;
+    state_->communicator.guard([&] { state_->rounds->end(state_->pending.status); });
+  }
+  void finish() noexcept {
+    if (!state_) return;
+    if (state_->active) {
+      if (comm::mpi_is_alive() && !engine().poisoned() && std::uncaught_exceptions() == 0) {
+        try {
+          wait();
+        } catch (const std::exception& error) {
+          std::fprintf(stderr, "kerkis: while a persistent request was destroyed: %s\n", error.what());
+        }
+      }
+      if (state_->active) {
+        engine().announce(
+            message("an exception abandoned ", state_->pending.operation.text(), " on rank ", engine().rank()));
+        const Communicator last = std::move(state_->communicator);
+        comm::leak(std::move(state_));  // MPI may still write to it
+        return;
+      }
+    }
+    if (state_->pending.request != MPI_REQUEST_NULL && comm::mpi_is_alive()) MPI_Request_free(&state_->pending.request);
+  }
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kerkis

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checking mode: what differs between ranks is an error on all of them, and what is legal stays legal.
+#include <doctest/doctest.h>
+#include <kerkis/comm/all_gather.hpp>
+#include <kerkis/comm/all_reduce.hpp>
+#include <kerkis/comm/barrier.hpp>
+#include <kerkis/comm/broadcast.hpp>
+#include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/reduce_scatter.hpp>
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "thrown.hpp"
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using kerkis::CommError;
+using kerkis::Communicator;
+using kerkis::message;
+using kerkis::Request;
+using Host = Kokkos::DefaultHostExecutionSpace;
+template <class T>
+using View = Kokkos::View<T*, Kokkos::HostSpace>;
+
+constexpr kerkis::CommunicatorOptions checked{.wait = {.deadline = 20s}, .check = true};
+constexpr kerkis::CommunicatorOptions strict{.wait = {.deadline = 20s}, .strict_call_sites = true};
+
+/// Every rank enters a barrier, then the last one `theirs` and the others `ours`: all must throw both texts.
+void check_mismatch(const std::string& our_text, const std::string& their_text,
+                    const std::function<void(const Communicator&)>& ours,
+                    const std::function<void(const Communicator&)>& theirs,
+                    const kerkis::CommunicatorOptions& options = checked) {
+  const Communicator world(MPI_COMM_WORLD, "world", options);
+  const int last = world.size() - 1;
+  kerkis::barrier(world).wait();
+  const std::string text = thrown<CommError>([&] {
+    (world.rank() == last ? theirs : ours)(world);
+    kerkis::barrier(world).wait();
+  });
+  CHECK_MESSAGE(contains(text, message("mismatched collectives #2 over 'world': rank 0 entered ", our_text)), text);
+  CHECK_MESSAGE(contains(text, message(", rank ", last, " entered ", their_text)), text);
+  CHECK_MESSAGE(contains(text, " at checking.cpp:"), text);
+  CHECK(world.poisoned());
+}
+
+/// An operation that moves nothing.
+Request enter(const Communicator& communicator, kerkis::comm::Operation operation) {
+  return Request::start(communicator, operation, {}, nullptr, [native = communicator.native()](MPI_Request* request) {
+    return MPI_Ibarrier(native, request);
+  });
+}
+
+TEST_CASE("another operation") {
+  check_mismatch(
+      "all_reduce (sum) of 4 float at", "broadcast of 4 float from root 0 at",
+      [](const Communicator& world) { kerkis::all_reduce(Host(), world, View<float>("view", 4)).wait(); },
+      [](const Communicator& world) { kerkis::broadcast(Host(), world, View<float>("view", 4)).wait(); });
+}
+TEST_CASE("another count") {
+  check_mismatch(
+      "all_reduce (sum) of 4 float at", "all_reduce (sum) of 5 float at",
+      [](const Communicator& world) { kerkis::all_reduce(Host(), world, View<float>("view", 4)).wait(); },
+      [](const Communicator& world) { kerkis::all_reduce(Host(), world, View<float>("view", 5)).wait(); });
+}
+TEST_CASE("another element type") {
+  check_mismatch(
+      "broadcast of 4 float from root 0 at", "broadcast of 4 int32 from root 0 at",
+      [](const Communicator& world) { kerkis::broadcast(Host(), world, View<float>("view", 4)).wait(); },
+      [](const Communicator& world) { kerkis::broadcast(Host(), world, View<int>("view", 4)).wait(); });
+}
+TEST_CASE("another reduction") {
+  check_mismatch(
+      "all_reduce (sum) of 4 float at", "all_reduce (maximum) of 4 float at",
+      [](const Communicator& world) { kerkis::all_reduce(Host(), world, View<float>("view", 4)).wait(); },
+      [](const Communicator& world) {
+        kerkis::all_reduce(Host(), world, View<float>("view", 4), {.operation = kerkis::Reduction::maximum}).wait();
+      });
+}
+TEST_CASE("another root") {
+  check_mismatch(
+      "broadcast of 4 float from root 0 at", "broadcast of 4 float from root 1 at",
+      [](const Communicator& world) { kerkis::broadcast(Host(), world, View<float>("view", 4)).wait(); },
+      [](const Communicator& world) { kerkis::broadcast(Host(), world, View<float>("view", 4), {.root = 1}).wait(); });
+}
+TEST_CASE("another order of elements") {
+  check_mismatch(
+      "broadcast of 6 float from root 0, first index fastest at",
+      "broadcast of 6 float from root 0, last index fastest at",
+      [](const Communicator& world) {
+        kerkis::broadcast(Host(), world, Kokkos::View<float**, Kokkos::LayoutLeft, Kokkos::HostSpace>("view", 2, 3))
+            .wait();
+      },
+      [](const Communicator& world) {
+        kerkis::broadcast(Host(), world, Kokkos::View<float**, Kokkos::LayoutRight, Kokkos::HostSpace>("view", 2, 3))
+            .wait();
+      });
+}
+TEST_CASE("two operations in another order, none of them waited for") {
+  const auto both = [](const Communicator& world, bool barrier_first) {
+    const View<float> view("view", 4);
+    std::vector<Request> requests;
+    if (barrier_first) requests.push_back(kerkis::barrier(world));
+    requests.push_back(kerkis::all_reduce(Host(), world, view));
+    if (!barrier_first) requests.push_back(kerkis::barrier(world));
+    while (!requests.front().test()) {
+    }
+    while (!requests.back().test()) {
+    }
+  };
+  check_mismatch(
+      "all_reduce (sum) of 4 float at", "barrier at", [&](const Communicator& world) { both(world, false); },
+      [&](const Communicator& world) { both(world, true); });
+}
+TEST_CASE("a split where the others do something else") {
+  check_mismatch(
+      "split at", "barrier at", [](const Communicator& world) { world.split(0, 0, "part"); },
+      [](const Communicator& world) { kerkis::barrier(world).wait(); });
+}
+TEST_CASE("another call site, where that is asked for") {
+  const auto ours = [](const Communicator& world) { kerkis::barrier(world).wait(); };
+  const auto theirs = [](const Communicator& world) { kerkis::barrier(world).wait(); };
+  check_mismatch("barrier at", "barrier at", ours, theirs, strict);
+  const Communicator world(MPI_COMM_WORLD, "world", checked);
+  CHECK_NOTHROW((world.rank() == 0 ? ours(world) : theirs(world)));
+  CHECK_NOTHROW(kerkis::barrier(world).wait());
+}
+TEST_CASE("a mismatch on a part of the ranks is said with their ranks in the whole") {
+  const Communicator world(MPI_COMM_WORLD, "world", checked);
+  const int last = world.size() - 1;
+  const Communicator part = world.split(0, -world.rank(), "part");
+  const std::string text = thrown<CommError>([&] {
+    kerkis::broadcast(Host(), part, View<float>("view", world.rank() == last ? 3 : 2)).wait();
+    kerkis::barrier(world).wait();
+  });
+  CHECK_MESSAGE(
+      contains(text, message("mismatched collectives #1 over 'part': rank ", last, " (0 of 'part') entered ")), text);
+}
+TEST_CASE("a rank that has one operation less is awaited until the deadline") {
+  const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.deadline = 400ms}, .check = true});
+  const std::string text = thrown<CommError>([&] {
+    if (world.rank() > 0) kerkis::barrier(world).wait();
+    for (;;) world.poll();
+  });
+  CHECK_MESSAGE(contains(text, "barrier #1 over 'world'"), text);
+  CHECK_MESSAGE(contains(text, "rank 0 has not come"), text);
+}
+
+TEST_CASE("counts that may differ, do") {
+  const Communicator world(MPI_COMM_WORLD, "world", checked);
+  const auto count = static_cast<std::size_t>(world.rank());
+  CHECK_NOTHROW(
+      enter(world, {.name = "gather", .type = "float", .count = count, .root = 1, .equal_counts = false}).wait());
+}
+
+TEST_CASE("requests waited for in other orders, of several communicators") {
+  const Communicator world(MPI_COMM_WORLD, "world", checked);
+  const Communicator part = world.split(world.rank() % 2, 0, "part"), all = world.split(0, -world.rank(), "all");
+  CHECK(world.state()->engine->options().check);
+  constexpr int n = 30;
+  std::vector<View<int>> views;
+  std::vector<Request> requests;
+  for (int i = 0; i < n; ++i) {
+    views.emplace_back("view", 3);
+    Kokkos::deep_copy(views.back(), i);
+    requests.push_back(kerkis::all_reduce(Host(), i % 3 == 0 ? world : i % 3 == 1 ? part : all, views.back()));
+  }
+  // Even ranks from the front, odd ones from the back, rank 2 by polling alone.
+  if (world.rank() == 2)
+    for (int polls = 0; polls < 200; ++polls) {
+      world.poll();
+      std::this_thread::sleep_for(50us);
+    }
+  for (int i = 0; i < n; ++i) requests[static_cast<std::size_t>(world.rank() % 2 == 0 ? i : n - 1 - i)].wait();
+  for (int i = 0; i < n; ++i)
+    CHECK(views[static_cast<std::size_t>(i)](2) == i * (i % 3 == 1 ? part.size() : world.size()));
+}
+
+TEST_CASE("a rank that only polls, hand-offs between, dropped and detached requests") {
+  const Communicator world(MPI_COMM_WORLD, "world", checked);
+  const int rank = world.rank(), last = world.size() - 1;
+  const View<int> sum("sum", 1), token("token", 1), big("big", 100'000);
+  sum(0) = 1;
+  Request reduction = kerkis::all_reduce(Host(), world, sum);
+  // The last rank gets its token when the others have the sum; until then it only polls.
+  if (rank == 0) {
+    reduction.wait();
+    token(0) = 5;
+    kerkis::send(Host(), world, token, {.to = last}).wait();
+  } else if (rank == last) {
+    Request received = kerkis::receive(Host(), world, token, {.from = 0});
+    while (!received.test()) {
+    }
+    CHECK(token(0) == 5);
+  }
+  reduction.wait();
+  CHECK(sum(0) == world.size());
+  kerkis::broadcast(Host(), world, big).detach();
+  kerkis::barrier(world);  // dropped, which waits
+  kerkis::barrier(world).detach();
+  const View<int> last_sum("last_sum", 1);
+  last_sum(0) = 1;
+  kerkis::all_reduce(Host(), world, last_sum).wait();
+  CHECK(last_sum(0) == world.size());
+}
+
+/// Two all_reduces one after the other: the second starts when the first is complete.
+class TwoSums final : public kerkis::comm::Steps {
+ public:
+  TwoSums(MPI_Comm native, View<int> view) : native_(native), view_(std::move(view)) {}
+  bool next(MPI_Request& request) override {
+    if (std::exchange(second_, true)) return true;
+    MPI_Iallreduce(MPI_IN_PLACE, view_.data(), 1, MPI_INT, MPI_SUM, native_, &request);
+    return false;
+  }
+  bool several() const override { return true; }
+
+ private:
+  MPI_Comm native_;
+  View<int> view_;
+  bool second_ = false;
+};
+
+TEST_CASE("what is called after a collective of several steps starts after its last") {
+  for (const bool check : {false, true}) {
+    const Communicator world(MPI_COMM_WORLD, "world", {.check = check});
+    for (int round = 0; round < 20; ++round) {
+      const View<int> two("two", 1), one("one", 1);
+      two(0) = one(0) = 1;
+      Request first = Request::start(
+          world, {.name = "two_sums", .count = 1, .where = std::source_location::current()}, {},
+          std::make_unique<TwoSums>(world.native(), two), [two, native = world.native()](MPI_Request* request) {
+            return MPI_Iallreduce(MPI_IN_PLACE, two.data(), 1, MPI_INT, MPI_SUM, native, request);
+          });
+      if (world.rank() % 2 == 0) first.wait();
+      Request second = kerkis::all_reduce(Host(), world, one);
+      if (round % 2 == 0) second.wait();
+      first.wait();
+      second.wait();
+      CHECK(one(0) == world.size());
+      CHECK(two(0) == world.size() * world.size());
+    }
+  }
+}
+
+TEST_CASE("a View that is written while it is sent") {
+  const Communicator world(MPI_COMM_WORLD, "world", checked);
+  const View<double> view("view", 200'000);  // more than MPI buffers
+  std::string text;
+  if (world.rank() == 0) {
+    Request request = kerkis::send(Host(), world, view, {.to = 1});
+    view(70'000) = 1;
+    text = thrown<CommError>([&] { request.wait(); });
+  } else {
+    text = thrown<CommError>([&] {
+      if (world.rank() == 1) kerkis::receive(Host(), world, view, {.from = 0}).wait();
+      for (;;) world.poll();
+    });
+  }
+  CHECK_MESSAGE(contains(text, "send #1 of 200000 double to rank 1 over 'world'"), text);
+  CHECK_MESSAGE(contains(text, "its View was written before the operation was complete"), text);
+}
+
+TEST_CASE("the environment of rank 0 decides") {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const auto with = [&](const char* text) {
+    if (rank == 0)
+      setenv("KERKIS_CHECK", text, 1);
+    else
+      unsetenv("KERKIS_CHECK");
+  };
+  const char* const before = std::getenv("KERKIS_CHECK");
+  const std::string kept = before != nullptr ? before : "";
+  for (const std::string text : {"0", "1", "strict"}) {
+    with(text.c_str());
+    const Communicator world(MPI_COMM_WORLD);
+    CHECK(world.state()->engine->options().check == (text != "0"));
+    CHECK(world.state()->engine->options().strict_call_sites == (text == "strict"));
+  }
+  with("yes");
+  CHECK(thrown<kerkis::InputError>([] { Communicator{MPI_COMM_WORLD}; }) ==
+        "KERKIS_CHECK is neither 0, 1 nor strict on rank 0");
+  if (before != nullptr)
+    setenv("KERKIS_CHECK", kept.c_str(), 1);
+  else
+    unsetenv("KERKIS_CHECK");
+}
+
+}  // namespace

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report of a deadline names the ranks that have not come, and what they do, without their help.
+#include <doctest/doctest.h>
+#include <kerkis/comm/all_reduce.hpp>
+#include <kerkis/comm/barrier.hpp>
+#include <kerkis/comm/hand_off.hpp>
+
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "thrown.hpp"
+
+extern char** environ;
+
+using namespace std::chrono_literals;
+
+namespace {
+
+using kerkis::CommError;
+using kerkis::Communicator;
+using kerkis::message;
+using kerkis::PeerError;
+using Host = Kokkos::DefaultHostExecutionSpace;
+using View = Kokkos::View<float*, Kokkos::HostSpace>;
+
+constexpr kerkis::CommunicatorOptions patient{.wait = {.deadline = 30s}};
+
+std::string here(int line) { return message("at deadline.cpp:", line, ", "); }
+
+/// Somewhere else, until another rank fails.
+std::string compute(const Communicator& communicator) {
+  return thrown<PeerError>([&] {
+    for (;;) {
+      communicator.poll();
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+}
+
+/// A process of its own that runs a shell's command.
+pid_t spawn(const std::string& command) {
+  std::string shell = "sh", flag = "-c", text = command;
+  char* arguments[] = {shell.data(), flag.data(), text.data(), nullptr};
+  pid_t pid = -1;
+  if (posix_spawnp(&pid, "sh", nullptr, nullptr, arguments, environ) != 0) return -1;
+  return pid;
+}
+
+TEST_CASE("a rank that does not come is named, with what it entered last") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const int last = world.size() - 1;
+  const int line = __LINE__ + 1;
+  kerkis::barrier(world).wait();
+  std::string text;
+  if (world.rank() == 0)
+    text = thrown<CommError>([&] { kerkis::all_reduce(Host(), world, View("view", 5), {.deadline = 400ms}).wait(); });
+  else if (world.rank() == last)
+    text = compute(world);
+  else
+    text = thrown<PeerError>([&] { kerkis::all_reduce(Host(), world, View("view", 5)).wait(); });
+  CHECK_MESSAGE(contains(text, "all_reduce #2 of 5 float over 'world', called at deadline.cpp:"), text);
+  CHECK_MESSAGE(contains(text, message(", waited 0.4 s; rank ", last, " has not come: rank ", last,
+                                       " last entered barrier #1 ", here(line), "0.")),
+                text);
+}
+
+TEST_CASE("the ranks of a part are those of the root communicator, and other parts do not matter") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const int last = world.size() - 1;
+  // Its rank 0 is the last rank of the world.
+  const Communicator data = world.split(0, -world.rank(), "data");
+  const Communicator own = world.split(world.rank(), 0, "own");
+  const int line = __LINE__ + 1;
+  for (int i = 0; i < 5; ++i) kerkis::barrier(world).wait();
+  std::string text;
+  if (world.rank() == 0)
+    text = thrown<CommError>([&] { kerkis::barrier(data, {.deadline = 300ms}).wait(); });
+  else if (world.rank() == last)
+    text = compute(world);
+  else
+    text = thrown<PeerError>([&] { kerkis::barrier(data).wait(); });
+  CHECK_MESSAGE(contains(text, "barrier #1 over 'data', called at deadline.cpp:"), text);
+  CHECK_MESSAGE(contains(text, message("; rank ", last, " has not come: rank ", last,
+                                       " last entered barrier #7 over 'world' ", here(line))),
+                text);
+}
+
+TEST_CASE("a rank that never entered anything") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const int last = world.size() - 1;
+  std::string text;
+  if (world.rank() == 0)
+    text = thrown<CommError>([&] { kerkis::barrier(world, {.deadline = 300ms}).wait(); });
+  else
+    text = compute(world);
+  CHECK_MESSAGE(contains(text, world.size() == 2 ? "; rank 1 has not come: " : "; ranks 1"), text);
+  CHECK_MESSAGE(contains(text, message("rank ", last, " has entered nothing yet")), text);
+}
+
+TEST_CASE("a hand-off says what its peer does") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const int last = world.size() - 1;
+  const int line = __LINE__ + 1;
+  kerkis::barrier(world).wait();
+  std::string text;
+  if (world.rank() == 0)
+    text = thrown<CommError>(
+        [&] { kerkis::receive(Host(), world, View("view", 3), {.from = last, .deadline = 300ms}).wait(); });
+  else
+    text = compute(world);
+  CHECK_MESSAGE(contains(text, message("receive #1 of 3 float from rank ", last)), text);
+  CHECK_MESSAGE(contains(text, message(", waited 0.3 s; rank ", last, " last entered barrier #1 ", here(line))), text);
+}
+
+TEST_CASE("a frozen rank does not answer") {
+  const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.deadline = 700ms}});
+  const int last = world.size() - 1;
+  kerkis::barrier(world).wait();
+  std::string text;
+  if (world.rank() == last) {
+    const pid_t helper = spawn(message("sleep 2; kill -CONT ", getpid()));
+    CHECK(helper > 0);
+    if (helper > 0) std::raise(SIGSTOP);
+    waitpid(helper, nullptr, 0);
+    text = compute(world);
+  } else {
+    text = thrown<CommError>([&] { kerkis::barrier(world).wait(); });
+  }
+  CHECK_MESSAGE(contains(text, "barrier #2 over 'world', called at deadline.cpp:"), text);
+  CHECK_MESSAGE(contains(text, message("; rank ", last, " has not come: rank ", last,
+                                       " does not answer; it last entered barrier #1 at deadline.cpp:")),
+                text);
+}
+
+TEST_CASE("a first report is a line on stderr, and the wait goes on") {
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.first_report = 200ms, .deadline = 30s}});
+  std::string text(4096, '\0');
+  if (rank == ranks - 1) std::this_thread::sleep_for(800ms);
+  std::FILE* const file = std::tmpfile();
+  std::fflush(stderr);
+  const int before = dup(STDERR_FILENO);
+  if (file != nullptr) dup2(fileno(file), STDERR_FILENO);
+  kerkis::barrier(world).wait();
+  std::fflush(stderr);
+  dup2(before, STDERR_FILENO);
+  close(before);
+  if (file != nullptr) {
+    std::rewind(file);
+    text.resize(std::fread(text.data(), 1, text.size(), file));
+    std::fclose(file);
+  }
+  if (rank != ranks - 1) {
+    CHECK_MESSAGE(contains(text, message("kerkis: rank ", rank, " still waits: barrier #1 over 'world', called at ")),
+                  text);
+    CHECK_MESSAGE(contains(text, message("; rank ", ranks - 1, " has not come: rank ", ranks - 1)), text);
+    CHECK(text.find("still waits") == text.rfind("still waits"));
+  }
+}
+
+TEST_CASE("the state of a process") {
+  using kerkis::comm::process_state, kerkis::comm::ProcessState;
+  CHECK(process_state(getpid()) == ProcessState::runs);
+  CHECK(process_state(0) == ProcessState::unknown);
+  const pid_t child = spawn("exec sleep 20");
+  CHECK(child > 0);
+  if (child <= 0) return;
+  CHECK(process_state(child) == ProcessState::runs);
+  kill(child, SIGSTOP);
+  waitpid(child, nullptr, WUNTRACED);
+  CHECK(process_state(child) == ProcessState::stopped);
+  kill(child, SIGKILL);
+  siginfo_t info;
+  waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT);  // a zombie
+  CHECK(process_state(child) == ProcessState::gone);
+  waitpid(child, nullptr, 0);
+  CHECK(process_state(child) == ProcessState::gone);
+}
+
+TEST_CASE("a board shows what its ranks enter, and leaves nothing behind") {
+  using namespace kerkis::comm;
+  const auto name = message("/kerkis-test-", getpid());
+  Board first(3, 0, name);
+  {
+    Board second(3, 1, name);
+    CHECK(first.read(2, 5).process == ProcessState::unknown);  // has not come
+    CHECK(first.read(1, 5).entered_any == 0);
+    const std::string long_axis(100, 'x');
+    for (unsigned i = 1; i <= 100; ++i)  // more sites than a board has places
+      second.enter(
+          5,
+          {.name = "all_reduce", .where = std::source_location::current(), .axis = long_axis.c_str(), .sequence = i});
+    second.enter(Board::groups, {.name = "send", .collective = false, .axis = "other", .sequence = 7});
+    const PeerState state = first.read(1, 5);
+    CHECK(state.process == ProcessState::runs);
+    CHECK(state.sequence == 100);
+    CHECK(first.read(1, Board::groups).sequence == -1);
+    CHECK(std::string(state.last.name.data()) == "send");
+    CHECK(std::string(state.last.axis.data()) == "other");
+    CHECK(state.last_sequence == 7);
+    CHECK(state.age < 10'000);
+    CHECK(std::string(second.read(1, 5).last.axis.data()) == "other");
+  }
+  first.forget_name();
+  CHECK(shm_open(name.c_str(), O_RDWR, 0600) < 0);
+  CHECK(first.read(1, 5).sequence == 100);
+
+  Board alone(2, 1, "no/such/name");  // no shared memory
+  alone.enter(1, {.name = "scan", .sequence = 3});
+  CHECK(alone.read(1, 1).sequence == 3);
+  CHECK(alone.read(0, 1).process == ProcessState::unknown);
+}
+
+TEST_CASE("a watch answers who knows its token, while its rank does something else") {
+  using namespace kerkis::comm;
+  Board board(1, 0, "");
+  board.enter(4, {.name = "scan", .axis = "data", .sequence = 3});
+  WatchAddress address;
+  {
+    Watch watch;
+    watch.start(board, 77);
+    address = watch.address();
+    CHECK(address.port != 0);
+    address.hosts = {htonl(INADDR_LOOPBACK)};
+    const auto answer = Watch::ask(address, {77, 4}, 1);
+    REQUIRE(answer.has_value());
+    CHECK(answer->front().process == ProcessState::runs);
+    CHECK(answer->front().sequence == 3);
+    CHECK(std::string(answer->front().last.name.data()) == "scan");
+    CHECK_FALSE(Watch::ask(address, {78, 4}, 1).has_value());
+    CHECK_FALSE(Watch::ask(address, {77, 4}, 2).has_value());  // more than there are
+    CHECK(Watch::ask(address, {77, 4}, 1).has_value());        // it still lives
+  }
+  CHECK_FALSE(Watch::ask(address, {77, 4}, 1).has_value());
+  const Watch silent;  // listens, but nobody answers, as in a frozen process
+  address.port = silent.address().port;
+  const auto start = std::chrono::steady_clock::now();
+  CHECK_FALSE(Watch::ask(address, {77, 4}, 1).has_value());
+  CHECK(std::chrono::steady_clock::now() - start < 3s);
+}
+
+TEST_CASE("a communicator with watches works as any other") {
+  const Communicator world(MPI_COMM_WORLD, "world", {.watch = true});
+  kerkis::barrier(world).wait();
+  CHECK(world.split(0, 0, "part").size() == world.size());
+}
+
+}  // namespace
