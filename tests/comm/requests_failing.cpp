@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "thrown.hpp"
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -21,21 +23,6 @@ using kerkis::PeerError;
 using kerkis::Request;
 using Host = Kokkos::DefaultHostExecutionSpace;
 using View = Kokkos::View<int*, Kokkos::HostSpace>;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-/// What `f` throws, which must be an E.
-template <class E, class F>
-std::string thrown(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    return std::string("another type: ") + error.what();
-  }
-  return "nothing";
-}
 
 View ones(std::size_t count = 10) {
   View view("ones", count);
