@@ -36,11 +36,11 @@
 
 #include <kerkis/comm/environment.hpp>
 #include <kerkis/comm/persistent_hand_off.hpp>
+#include <kerkis/core/recorder.hpp>
 #include <kerkis/pipeline/executor.hpp>
 #include <kerkis/schedule/csv.hpp>
 #include <kerkis/schedule/registry.hpp>
 #include <kerkis/schedule/simulator.hpp>
-#include <kerkis/trace/recorder.hpp>
 
 #include "pipeline/outside_mpi.hpp"
 #include "pipeline/stages.hpp"

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include <kerkis/comm/communicator.hpp>
+#include <kerkis/core/recorder.hpp>
 #include <kerkis/module/context.hpp>
 #include <kerkis/pipeline/boundary.hpp>
 #include <kerkis/pipeline/kept.hpp>
 #include <kerkis/pipeline/program.hpp>
 #include <kerkis/pipeline/stage.hpp>
 #include <kerkis/schedule/forward_only.hpp>
-#include <kerkis/trace/recorder.hpp>
 
 namespace kerkis {
 

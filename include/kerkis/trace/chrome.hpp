@@ -16,7 +16,7 @@
 #include <kerkis/comm/gather.hpp>
 #include <kerkis/comm/hand_off.hpp>
 #include <kerkis/comm/on_root.hpp>
-#include <kerkis/trace/recorder.hpp>
+#include <kerkis/core/recorder.hpp>
 
 namespace kerkis::trace {
 

@@ -12,13 +12,13 @@
 
 #include <kerkis/comm/all_reduce.hpp>
 #include <kerkis/core/partition.hpp>
+#include <kerkis/core/recorder.hpp>
 #include <kerkis/data_parallel/gradient_reducer.hpp>
 #include <kerkis/mesh/mesh.hpp>
 #include <kerkis/module/parameter_store.hpp>
 #include <kerkis/pipeline/executor.hpp>
 #include <kerkis/policy/data_parallel.hpp>
 #include <kerkis/policy/pipeline.hpp>
-#include <kerkis/trace/recorder.hpp>
 #include <kerkis/train/gradient_norm.hpp>
 
 namespace kerkis {
