@@ -17,13 +17,7 @@ namespace kerkis::schedule {
 template <Schedule S>
 [[nodiscard]] constexpr Table placement(PipelineShape shape) {
   shape = shape_for<S>(shape);
-  std::vector<int> stages;
-  if constexpr (requires { S::stage(shape, 0, 0); }) {
-    for (int rank = 0; rank < shape.ranks; ++rank) {
-      for (int chunk = 0; chunk < shape.chunks; ++chunk) stages.push_back(S::stage(shape, rank, chunk));
-    }
-  }
-  return Table(shape, std::vector<ActionList>(static_cast<std::size_t>(shape.ranks)), std::move(stages));
+  return Table(shape, std::vector<ActionList>(static_cast<std::size_t>(shape.ranks)), stages_of<S>(shape));
 }
 
 /// A schedule as a value, for what is chosen when the program runs: by name (`choose`), from a type (`of`), or from any
@@ -39,17 +33,9 @@ class Chosen {
 
   template <Schedule S>
   [[nodiscard]] static Chosen of() {
-    const auto check = [](PipelineShape shape) {
-      require(shape.ranks >= 1 && shape.microbatches >= 1 && shape.chunks >= 1, "a pipeline of ", shape.ranks,
-              " ranks, ", shape.microbatches, " microbatches and ", shape.chunks,
-              " chunks per rank: each must be 1 or more");
-      const int chunks = shape_for<S>(shape).chunks;
-      require(shape.chunks == 1 || shape.chunks == chunks, "the schedule ", std::string_view(S::name), " has ", chunks,
-              chunks == 1 ? " chunk" : " chunks", " per rank, not ", shape.chunks);
-    };
     return Chosen(
-        std::string(S::name), [check](PipelineShape shape) { return check(shape), make_table<S>(shape); },
-        [check](PipelineShape shape) { return check(shape), schedule::placement<S>(shape); });
+        std::string(S::name), [](PipelineShape shape) { return make_table<S>(checked_shape<S>(shape)); },
+        [](PipelineShape shape) { return schedule::placement<S>(checked_shape<S>(shape)); });
   }
 
   [[nodiscard]] const std::string& name() const noexcept { return name_; }

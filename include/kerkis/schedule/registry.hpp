@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <kerkis/core/error.hpp>
 #include <kerkis/schedule/breadth_first.hpp>
@@ -45,17 +47,14 @@ inline constexpr long long largest_table = 1LL << 24;
 /// per rank has them whatever the shape says, if that is 1. Throws InputError: no such name; an extent below 1, or all
 /// of them together too large; numbers that the schedule refuses.
 [[nodiscard]] inline Table make_table(std::string_view name, PipelineShape shape) {
-  require(shape.ranks >= 1 && shape.microbatches >= 1 && shape.chunks >= 1, "a pipeline of ", shape.ranks, " ranks, ",
-          shape.microbatches, " microbatches and ", shape.chunks, " chunks per rank: each must be 1 or more");
-  PipelineShape its = shape;
-  Known::visit(name, [&]<class S>() { its = shape_for<S>(shape); });
-  require(shape.chunks == 1 || shape.chunks == its.chunks, "the schedule ", name, " has ", its.chunks,
-          its.chunks == 1 ? " chunk" : " chunks", " per rank, not ", shape.chunks);
-  require(its.ranks <= largest_table / its.chunks / its.microbatches, "a table of ", its.ranks, " ranks, ",
-          its.microbatches, " microbatches and ", its.chunks, " chunks per rank is larger than ", largest_table);
-  Table table(its, {});
-  Known::visit(name, [&]<class S>() { table = make_table<S>(its); });
-  return table;
+  std::optional<Table> table;
+  Known::visit(name, [&]<class S>() {
+    const PipelineShape its = checked_shape<S>(shape);
+    require(its.ranks <= largest_table / its.chunks / its.microbatches, "a table of ", its.ranks, " ranks, ",
+            its.microbatches, " microbatches and ", its.chunks, " chunks per rank is larger than ", largest_table);
+    table = make_table<S>(its);
+  });
+  return *std::move(table);
 }
 
 }  // namespace kerkis::schedule

@@ -83,11 +83,35 @@ template <Schedule S>
   return shape;
 }
 
+/// `shape_for` numbers that a user gave: 1 chunk means that the user said nothing. Throws InputError for an extent
+/// below 1, or chunks that are not the schedule's.
+template <Schedule S>
+[[nodiscard]] constexpr PipelineShape checked_shape(PipelineShape shape) {
+  require(shape.ranks >= 1 && shape.microbatches >= 1 && shape.chunks >= 1, "a pipeline of ", shape.ranks, " ranks, ",
+          shape.microbatches, " microbatches and ", shape.chunks, " chunks per rank: each must be 1 or more");
+  const PipelineShape its = shape_for<S>(shape);
+  require(shape.chunks == 1 || shape.chunks == its.chunks, "the schedule ", std::string_view(S::name), " has ",
+          its.chunks, its.chunks == 1 ? " chunk" : " chunks", " per rank, not ", shape.chunks);
+  return its;
+}
+
 /// Why the schedule can't do a shape, empty if it can. Extents below 1 are for `verify` to refuse.
 template <Schedule S>
 [[nodiscard]] constexpr std::string_view refusal([[maybe_unused]] PipelineShape shape) {
   if constexpr (requires { S::refusal(shape); }) return S::refusal(shape_for<S>(shape));
   return {};
+}
+
+/// Which stage each (rank, chunk) is, as a Table takes it.
+template <Schedule S>
+[[nodiscard]] constexpr std::vector<int> stages_of([[maybe_unused]] PipelineShape shape) {
+  std::vector<int> stages;
+  if constexpr (requires { S::stage(shape, 0, 0); }) {
+    for (int rank = 0; rank < shape.ranks; ++rank) {
+      for (int chunk = 0; chunk < shape.chunks; ++chunk) stages.push_back(S::stage(shape, rank, chunk));
+    }
+  }
+  return stages;
 }
 
 /// The table of a schedule. Throws InputError with the reason if the schedule refuses the shape.
@@ -108,15 +132,9 @@ template <Schedule S>
       S::order(shape, rank, list);
     }
   }
-  std::vector<int> stages;
-  if constexpr (requires { S::stage(shape, 0, 0); }) {
-    for (int rank = 0; rank < shape.ranks; ++rank) {
-      for (int chunk = 0; chunk < shape.chunks; ++chunk) stages.push_back(S::stage(shape, rank, chunk));
-    }
-  }
   Purpose purpose = Purpose::training;
   if constexpr (requires { S::trains; }) purpose = S::trains ? Purpose::training : Purpose::inference;
-  return Table(shape, std::move(lists), std::move(stages), purpose);
+  return Table(shape, std::move(lists), stages_of<S>(shape), purpose);
 }
 
 }  // namespace kerkis::schedule
