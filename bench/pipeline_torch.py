@@ -63,27 +63,9 @@ class Worker:
         schedules._batch_p2p = batch_p2p
 
     def blocks(self, count):
-        torch, width, heads = self.torch, self.options.width, self.options.heads
-        nn, F = torch.nn, torch.nn.functional
+        from torch_block import Block
 
-        class Block(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.norm1 = nn.LayerNorm(width, eps=1e-5)
-                self.qkv = nn.Linear(width, 3 * width)
-                self.out = nn.Linear(width, width)
-                self.norm2 = nn.LayerNorm(width, eps=1e-5)
-                self.up = nn.Linear(width, 4 * width)
-                self.down = nn.Linear(4 * width, width)
-
-            def forward(self, x):
-                sequences, context, _ = x.shape
-                query, key, value = self.qkv(self.norm1(x)).view(sequences, context, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-                mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-                x = x + self.out(mixed.transpose(1, 2).reshape(sequences, context, width))
-                return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-        return nn.Sequential(*(Block() for _ in range(count)))
+        return self.torch.nn.Sequential(*(Block(self.options.width, self.options.heads) for _ in range(count)))
 
     def schedule(self, name, microbatches):
         """The schedule, the modules of this rank's stages, and whether it has the first and the last of all."""
