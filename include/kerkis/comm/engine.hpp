@@ -29,6 +29,9 @@
 
 namespace kerkis::comm {
 
+/// How long an operation may still become complete after another rank has failed.
+inline constexpr std::chrono::milliseconds grace{50};
+
 /// The one progress engine of a root communicator and all that are made from it: every wait of the library is here, and
 /// every operation under way. After a failure of any rank every wait throws it, nothing waits for peers any more, and
 /// what is pending is leaked.
@@ -186,28 +189,40 @@ class Engine {
     return operation.complete;
   }
 
-  /// Waits until the operation is complete; no wait is blind. If a rank announces a failure meanwhile, the operation
-  /// has a moment to complete all the same, since that rank may have done its part before it failed.
+  /// Waits until the operation is complete; no wait is blind.
   void wait(Pending& operation) {
-    try {
-      // While it spins it looks for other things now and then only: they cost as much as the test.
-      for (int spin = 0; spin < options_.wait.spins; ++spin)
-        if (spin % 32 == 31 ? test(operation) : advance(operation)) return;
-      yield_until([&] { return test(operation); }, DeadlineOf{*this, operation});
-    } catch (const PeerError&) {
-      for (const auto start = Clock::now(); Clock::now() - start < std::chrono::milliseconds(50); sched_yield())
-        if (advance(operation)) return;
-      throw;
-    }
+    wait_until([&] { return advance(operation); }, [&] { poll(); }, DeadlineOf{*this, operation});
   }
 
-  /// Tests until `complete()`, which polls too. Between tests it calls `late(waited, first)`, which throws when a
+  /// Waits until `complete()`, which tests; `poll_others()` lets other things move on, and throws what a rank has
+  /// announced. Then there is a moment to become complete all the same, since that rank may have done its part before
+  /// it failed. Once it no longer only spins, it calls `late(waited, first)` between tests, which throws when a
   /// deadline has passed, and reports when `first` is true: once.
-  template <class Test, class Late>
-  void wait_until(Test&& complete, Late&& late) {
-    for (int spin = 0; spin < options_.wait.spins; ++spin)
-      if (complete()) return;
-    yield_until(complete, late);
+  template <class Complete, class Poll, class Late>
+  void wait_until(Complete&& complete, Poll&& poll_others, Late&& late) {
+    const WaitPolicy& policy = options_.wait;
+    try {
+      // While it spins it looks for other things now and then only: they cost as much as the test.
+      for (int spin = 0; spin < policy.spins; ++spin) {
+        if (complete()) return;
+        if (spin % 32 == 31) poll_others();
+      }
+      bool reported = false;
+      for (const auto start = Clock::now(); !complete();) {
+        poll_others();
+        const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
+        late(waited, !reported && waited >= policy.first_report);
+        reported = waited >= policy.first_report;
+        if (waited < policy.sleep_after)
+          sched_yield();
+        else
+          std::this_thread::sleep_for(policy.sleep);
+      }
+    } catch (const PeerError&) {
+      for (const auto start = Clock::now(); Clock::now() - start < grace; sched_yield())
+        if (complete()) return;
+      throw;
+    }
   }
 
   /// Throws the report, on every rank, if `waited` has passed the deadline (0: the policy's). `also`: what else is
@@ -301,22 +316,6 @@ class Engine {
     operation.steps.reset();
   }
 
-  template <class Test, class Late>
-  void yield_until(Test&& complete, Late&& late) {
-    const WaitPolicy& policy = options_.wait;
-    const auto start = Clock::now();
-    bool reported = false;
-    while (!complete()) {
-      const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
-      late(waited, !reported && waited >= policy.first_report);
-      reported = waited >= policy.first_report;
-      if (waited < policy.sleep_after)
-        sched_yield();
-      else
-        std::this_thread::sleep_for(policy.sleep);
-    }
-  }
-
   /// What a wait for one operation does between tests.
   struct DeadlineOf {
     Engine& engine;
@@ -341,7 +340,7 @@ class Engine {
           poll();
           return pending_.empty();
         };
-        wait_until(all_complete, DeadlineOf{*this, first});
+        wait_until(all_complete, [] {}, DeadlineOf{*this, first});
       }
       if (failures_->size() == 1) return;
       Pending end;

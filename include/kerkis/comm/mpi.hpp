@@ -88,6 +88,13 @@ inline bool completes_within(MPI_Request& request, std::chrono::milliseconds lim
   }
 }
 
+/// For a wait on a communicator that is not made yet, whose deadline has passed; `what` says what was to happen.
+inline CommError ranks_missing(const char* what, const WaitPolicy& policy, int rank, const char* operation) {
+  return CommError(message(what, ", but after ", static_cast<double>(policy.deadline.count()) / 1000,
+                           " s some of its ranks have not come to rank ", rank),
+                   rank, operation);
+}
+
 /// Duplicates a communicator: collective over it, and under the policy's deadline. Throws CommError.
 inline MPI_Comm duplicate(MPI_Comm user, const WaitPolicy& policy) {
   MPI_Comm copy = MPI_COMM_NULL;
@@ -96,10 +103,7 @@ inline MPI_Comm duplicate(MPI_Comm user, const WaitPolicy& policy) {
   if (!completes_within(request, policy.deadline, policy)) {
     int rank = 0;
     MPI_Comm_rank(user, &rank);
-    throw CommError(message("a communicator was to be duplicated, but after ",
-                            static_cast<double>(policy.deadline.count()) / 1000,
-                            " s some of its ranks have not come to rank ", rank),
-                    rank, "MPI_Comm_idup");
+    throw ranks_missing("a communicator was to be duplicated", policy, rank, "MPI_Comm_idup");
   }
   return copy;
 }

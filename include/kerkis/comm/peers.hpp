@@ -128,10 +128,7 @@ class Peers {
   void await(MPI_Request& request, const WaitPolicy& policy, Buffer& buffer) const {
     if (completes_within(request, policy.deadline, policy)) return;
     leak(std::move(buffer));
-    throw CommError(message("a communicator was to be made, but after ",
-                            static_cast<double>(policy.deadline.count()) / 1000,
-                            " s some of its ranks have not come to rank ", rank_),
-                    rank_, "communicator");
+    throw ranks_missing("a communicator was to be made", policy, rank_, "communicator");
   }
 
   void find_hosts() {

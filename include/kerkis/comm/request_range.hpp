@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <sched.h>
-
 #include <array>
 #include <chrono>
 #include <concepts>
@@ -89,20 +87,7 @@ void wait_together(Requests& requests, Complete&& complete) {
       return true;
     });
   };
-  try {
-    first->state()->engine->wait_until(
-        [&] {
-          if (complete()) return true;
-          poll_pending(requests);
-          return false;
-        },
-        late);
-  } catch (const PeerError&) {  // which may have done its part before it failed
-    using Clock = std::chrono::steady_clock;
-    for (const auto start = Clock::now(); Clock::now() - start < milliseconds(50); sched_yield())
-      if (complete()) return;
-    throw;
-  }
+  first->state()->engine->wait_until(complete, [&] { poll_pending(requests); }, late);
 }
 
 template <class Requests>

@@ -170,7 +170,7 @@ class Poller final : public ContextUser {
         waiter.failure = std::current_exception();
         waiter.failed = now;
       }
-      if (now - waiter.failed < std::chrono::milliseconds(50)) return false;
+      if (now - waiter.failed < comm::grace) return false;
       error = waiter.failure;
     } catch (...) {
       error = std::current_exception();
