@@ -46,4 +46,14 @@ concept Module =
       saved.weight;
     };
 
+/// Calls `f` with the first parameter that `module` declares, if it has any: for stages, which say that the gradients
+/// of a parameter and of all after it are complete.
+template <class M, class F>
+void with_first_parameter(M& module, F&& f) {
+  bool seen = false;
+  module.for_each_parameter([&](auto& parameter) {
+    if (!std::exchange(seen, true)) f(parameter);
+  });
+}
+
 }  // namespace kerkis

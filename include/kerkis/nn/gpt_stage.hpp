@@ -181,10 +181,10 @@ class GptStage {
   template <class Ready>
   void backward_weight(Context<Space>& context, const Microbatch& microbatch, Saved& saved, Ready&& ready) {
     SavedWeight& weight = saved.weight;
-    if (head_) head_->backward_weight(context, *weight.head), tell_first(*head_, ready);
+    if (head_) head_->backward_weight(context, *weight.head), with_first_parameter(*head_, ready);
     for (std::size_t b = blocks_.size(); b-- > 0;) {
       blocks_[b]->backward_weight(context, weight.blocks[b]);
-      tell_first(*blocks_[b], ready);
+      with_first_parameter(*blocks_[b], ready);
       context.poll();
     }
     if (embedding_) finish_embedding(context, microbatch, weight, ready);
@@ -301,13 +301,14 @@ class GptStage {
         const View target = next();
         auto& kept = *segment.weight.head;
         head_->backward_input(context, head_->logits(kept, rows), target, *segment.input.head, kept);
-        if (weights) head_->backward_weight(context, kept), tell_first(*head_, ready);
+        if (weights) head_->backward_weight(context, kept), with_first_parameter(*head_, ready);
         current = target;
       }
       for (std::size_t b = end; b-- > begin;) {
         const View target = next();
         blocks_[b]->backward_input(context, current, target, segment.input_of(b), segment.weight_of(b));
-        if (weights) blocks_[b]->backward_weight(context, segment.weight_of(b)), tell_first(*blocks_[b], ready);
+        if (weights)
+          blocks_[b]->backward_weight(context, segment.weight_of(b)), with_first_parameter(*blocks_[b], ready);
         current = target;
         context.poll();
       }
@@ -320,16 +321,7 @@ class GptStage {
   void finish_embedding(Context<Space>& context, const Microbatch& microbatch, const SavedWeight& weight,
                         Ready&& ready) {
     embedding_->backward(context, microbatch.tokens, first_rows(weight.embedding_gradient, microbatch.rows()));
-    tell_first(*embedding_, ready);
-  }
-
-  /// Calls `ready` with the first parameter that `layer` declares.
-  template <class Layer, class Ready>
-  static void tell_first(Layer& layer, Ready&& ready) {
-    bool told = false;
-    layer.for_each_parameter([&](const auto& parameter) {
-      if (!std::exchange(told, true)) ready(parameter);
-    });
+    with_first_parameter(*embedding_, ready);
   }
 
   GptConfig config_;

@@ -11,6 +11,7 @@
 #include <kerkis/core/loss_sum.hpp>
 #include <kerkis/module/any_module.hpp>
 #include <kerkis/module/context.hpp>
+#include <kerkis/module/module.hpp>
 
 namespace kerkis {
 
@@ -170,10 +171,7 @@ class ModuleStage {
   template <class Ready>
   void finish(Context<Space>& context, std::size_t i, Saved& saved, Ready&& ready) {
     modules_[i].backward_weight(context, Whole(saved, i).get());
-    bool told = false;
-    modules_[i].for_each_parameter([&](auto& parameter) {
-      if (!std::exchange(told, true)) ready(parameter);
-    });
+    with_first_parameter(modules_[i], ready);
   }
 
   ModuleStageOptions options_;
