@@ -5,6 +5,7 @@
 #include <kerkis/comm/persistent_collective.hpp>
 #include <kerkis/comm/persistent_hand_off.hpp>
 
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -116,6 +117,31 @@ TEST_CASE("collectives in rounds") {
     }
     CHECK(bad == 0);
   }
+}
+
+/// Rounds of sums whose rounding depends on their order, beside the nonblocking operation.
+template <class T>
+std::size_t different_from_all_reduce(const Communicator& world, const kerkis::AllReduceOptions& options) {
+  const views::Of<T*, Kokkos::LayoutRight> repeated("repeated", 50), once("once", 50);
+  PersistentRequest sum = kerkis::persistent_all_reduce(Host(), world, repeated, options);
+  std::size_t different = 0;
+  for (int round = 0; round < 5; ++round) {
+    for (int i = 0; i < 50; ++i)
+      repeated(i) = once(i) = T(1.0f / static_cast<float>(1 + i + 7 * round + 11 * world.rank()));
+    sum.start();
+    kerkis::all_reduce(Host(), world, once, options).wait();
+    sum.wait();
+    different += std::memcmp(repeated.data(), once.data(), 50 * sizeof(T)) == 0 ? 0u : 1u;
+  }
+  return different;
+}
+
+TEST_CASE("all_reduce in rounds keeps its promises: half types, and the same bits on any number of ranks") {
+  const Communicator world(MPI_COMM_WORLD);
+  CHECK(different_from_all_reduce<float>(world, {.reproducible = true}) == 0);
+  CHECK(different_from_all_reduce<double>(world, {.shards = static_cast<std::size_t>(world.size())}) == 0);
+  CHECK(different_from_all_reduce<kerkis::float16>(world, {}) == 0);
+  CHECK(different_from_all_reduce<kerkis::bfloat16>(world, {.operation = kerkis::Reduction::maximum}) == 0);
 }
 
 TEST_CASE("moves, and what makes no sense") {

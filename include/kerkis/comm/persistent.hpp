@@ -67,10 +67,11 @@ class Restarts final : public Rounds {
 
 /// An operation that repeats: made once, then started any number of times, each round complete before the next begins.
 /// A round packs what goes out, and unpacks what has come; it allocates nothing, except where MPI has no persistent
-/// form and the nonblocking operation is started anew: of hand-offs in pieces, and of collectives before MPI-4.
+/// form and the nonblocking operation is started anew: of hand-offs in pieces, and of collectives before MPI-4, in
+/// checking mode, or reduced in a fixed order.
 ///
 /// Between `start` and the end of the round the View belongs to the operation, as with a Request; between rounds it is
-/// the caller's. The checking mode does not compare rounds. Deadlines, errors and the destructor are a Request's; the
+/// the caller's. Deadlines, errors and the destructor are a Request's; the
 /// View and the communicator live as long as this object. See docs/contract.md.
 class PersistentRequest {
  public:
