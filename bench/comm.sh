@@ -8,8 +8,9 @@ set -eu
 
 parts=${*:-operations views crowded hosts asio include}
 rate=1gbit bits=1e9
+cores=$(env -u OMP_NUM_THREADS nproc)
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-echo "OPENBLAS_CORETYPE: ${OPENBLAS_CORETYPE:-not set}; $(nproc) cores; load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
+echo "OPENBLAS_CORETYPE: ${OPENBLAS_CORETYPE:-not set}; $cores cores; load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
 "$mpiexec" --version 2>/dev/null | sed -n 's/^ *Version: */MPICH /p'
 
 folder=$(mktemp -d)
@@ -34,8 +35,8 @@ for name in $parts; do
     operations) part "2 ranks, blocks of so many bytes; the nonblocking rival waits as kerkis does" "$mpiexec" -n 2 "$programs/comm" ;;
     views) part "Views with gaps, there and back, beside MPI's derived types" "$mpiexec" -n 2 "$programs/comm" --views ;;
     crowded)
-      ranks=$((2 * $(nproc)))
-      part "$ranks ranks on $(nproc) cores, beside the blocking calls" "$mpiexec" -n $ranks "$programs/comm" --crowded
+      ranks=$((2 * cores))
+      part "$ranks ranks on $cores cores, beside the blocking calls" "$mpiexec" -n $ranks "$programs/comm" --crowded
       ;;
     hosts)
       part "64 MiB between two hosts, $rate each way" env MPIEXEC="$mpiexec" \
