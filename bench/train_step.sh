@@ -34,7 +34,7 @@ python3 -c 'import torch' 2>/dev/null || {
   rival=
   echo "train_step: there is no PyTorch here: kerkis runs alone"
 }
-echo "OPENBLAS_CORETYPE: ${OPENBLAS_CORETYPE:-not set}; $(nproc) cores"
+echo "OPENBLAS_CORETYPE: ${OPENBLAS_CORETYPE:-not set}; $(env -u OMP_NUM_THREADS nproc) cores"
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 folder=$(mktemp -d)
