@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives and hand-offs beside raw MPI. bench/comm.sh runs all parts:
 //
-//     mpiexec -n 2 comm                        every operation, beside the same nonblocking MPI call and the blocking
-//     one mpiexec -n 4 comm --crowded              the same where ranks share cores mpiexec -n 2 comm --views hand-offs
-//     of Views with gaps, beside MPI's derived types mpiexec -n 2 comm --line BITS            a large message over a
-//     link of so many bits per second
+// - `mpiexec -n 2 comm`: every operation, beside the same nonblocking MPI call and the blocking one
+// - `mpiexec -n 4 comm --crowded`: the same where ranks share cores
+// - `mpiexec -n 2 comm --views`: hand-offs of Views with gaps, beside MPI's derived types
+// - `mpiexec -n 2 comm --line BITS`: a large message over a link of so many bits per second
 //
 // In every round each rival runs once, in turn; a time is the longest over the ranks, and medians over the rounds are
 // printed. The nonblocking rival waits as the library does: it tests, then yields, then sleeps.

@@ -3,7 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <string>
 #include <thread>
+
+#include <comm/captured_stderr.hpp>
+#include <comm/thrown.hpp>
 
 #include "support.hpp"
 
@@ -12,8 +16,7 @@ using namespace std::chrono_literals;
 namespace {
 
 using namespace asio_test;
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using kerkis::message;
 
 // First: communicators are poisoned below.
 TEST_CASE("another thread than the one that initialised MPI is refused below MPI_THREAD_SERIALIZED") {
@@ -101,6 +104,37 @@ void expire(bool busy) {
 
 TEST_CASE("a deadline, while nothing else happens") { expire(false); }
 TEST_CASE("a deadline, while other operations keep the bridge busy") { expire(true); }
+
+TEST_CASE("a first report is a line on stderr for each operation, and the waits go on") {
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.first_report = 200ms, .deadline = 30s}});
+  net::io_context io;
+  Bridge bridge(io);
+  const View view = filled(rank);
+  const bool late = rank == ranks - 1;
+  if (late) std::this_thread::sleep_for(700ms);
+  CapturedStderr captured;
+  std::string received;
+  if (rank == 0 && !late)
+    bridge.async_wait(kerkis::receive(Host(), world, view, {.from = ranks - 1}),
+                      [&](std::exception_ptr error) { received = outcome(error); });
+  run(io, [&]() -> net::awaitable<void> {
+    co_await bridge.async_wait(kerkis::barrier(world));
+    if (late && ranks > 1) co_await bridge.async_wait(kerkis::send(Host(), world, view, {.to = 0}));
+  });
+  const std::string text = captured.text();
+  CHECK_MESSAGE((late || contains(text, message("kerkis: rank ", rank, " still waits: barrier #1 over 'world'"))),
+                text);
+  CHECK_MESSAGE((late || contains(text, message("; rank ", ranks - 1, " has not come: rank ", ranks - 1))), text);
+  CHECK_MESSAGE(text.find("still waits: barrier") == text.rfind("still waits: barrier"), text);
+  if (rank == 0 && !late) {
+    CHECK_MESSAGE(contains(text, "kerkis: rank 0 still waits: receive #1 of 100 int32 from rank "), text);
+    CHECK(received.empty());
+    CHECK(all_are(view, ranks - 1));
+  }
+}
 
 TEST_CASE("an operation on a poisoned communicator") {
   const Communicator world(MPI_COMM_WORLD);

@@ -10,11 +10,11 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <thread>
 
+#include "captured_stderr.hpp"
 #include "thrown.hpp"
 
 extern char** environ;
@@ -144,21 +144,10 @@ TEST_CASE("a first report is a line on stderr, and the wait goes on") {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.first_report = 200ms, .deadline = 30s}});
-  std::string text(4096, '\0');
   if (rank == ranks - 1) std::this_thread::sleep_for(800ms);
-  std::FILE* const file = std::tmpfile();
-  std::fflush(stderr);
-  const int before = dup(STDERR_FILENO);
-  if (file != nullptr) dup2(fileno(file), STDERR_FILENO);
+  CapturedStderr captured;
   kerkis::barrier(world).wait();
-  std::fflush(stderr);
-  dup2(before, STDERR_FILENO);
-  close(before);
-  if (file != nullptr) {
-    std::rewind(file);
-    text.resize(std::fread(text.data(), 1, text.size(), file));
-    std::fclose(file);
-  }
+  const std::string text = captured.text();
   if (rank != ranks - 1) {
     CHECK_MESSAGE(contains(text, message("kerkis: rank ", rank, " still waits: barrier #1 over 'world', called at ")),
                   text);

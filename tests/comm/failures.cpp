@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <kerkis/comm/all_reduce.hpp>
 #include <kerkis/comm/barrier.hpp>
+#include <kerkis/comm/exchange.hpp>
 #include <kerkis/comm/hand_off.hpp>
 
 #include <chrono>
@@ -171,6 +172,27 @@ TEST_CASE("an error of MPI is a CommError with its class, and poisons") {
     check_refuses(world, text);
   } else {
     CHECK(contains(thrown<PeerError>([&] { kerkis::barrier(world).wait(); }), "rank 0: " + words));
+  }
+}
+
+TEST_CASE("a message that is no whole number of the receiver's elements") {
+  for (const bool exchanges : {false, true}) {
+    const Communicator world(MPI_COMM_WORLD);
+    if (world.rank() > 1 || world.size() == 1) continue;
+    const Kokkos::View<char*, Kokkos::HostSpace> bytes("bytes", 5);
+    const Kokkos::View<double**, Kokkos::HostSpace> doubles("doubles", 3, 3);
+    const auto column = Kokkos::subview(doubles, Kokkos::ALL, 1);
+    std::string text;
+    if (world.rank() == 0)
+      text = thrown<CommError>([&] {
+        kerkis::send(Host(), world, bytes, {.to = 1}).wait();
+        while (true) world.poll();
+      });
+    else if (exchanges)
+      text = thrown<CommError>([&] { kerkis::exchange(Host(), world, View("none", 0), column, {.from = 0}).wait(); });
+    else
+      text = thrown<CommError>([&] { kerkis::receive(Host(), world, column, {.from = 0}).wait(); });
+    CHECK(contains(text, "rank 0 has sent no whole number of such elements"));
   }
 }
 

@@ -191,7 +191,7 @@ TEST_CASE("what makes no sense is refused") {
       kerkis::message("exchange of rank ", world.rank(), " with itself: 3 elements do not fill 4").c_str(), InputError);
   CHECK_THROWS_AS(kerkis::shift(host, world, three, four, {.by = world.size()}), InputError);
   if (world.size() == 1) return;
-  CHECK_THROWS_WITH_AS(kerkis::exchange(host, world, three, three, {.to = world.rank(), .from = next(world)}),
+  CHECK_THROWS_WITH_AS(kerkis::exchange(host, world, three, four, {.to = world.rank(), .from = next(world)}),
                        kerkis::message("exchange: who sends to itself receives from itself, not to ", world.rank(),
                                        " and from ", next(world))
                            .c_str(),
@@ -204,7 +204,7 @@ TEST_CASE("what makes no sense is refused") {
                          InputError);
     CHECK_THROWS_WITH_AS(kerkis::receive(host, world, three, {.from = next(world), .tag = tag}),
                          ("receive" + words).c_str(), InputError);
-    CHECK_THROWS_WITH_AS(kerkis::shift(host, world, three, three, {.tag = tag}), ("shift" + words).c_str(), InputError);
+    CHECK_THROWS_WITH_AS(kerkis::shift(host, world, three, four, {.tag = tag}), ("shift" + words).c_str(), InputError);
   }
   // Nothing was sent: the largest tag works.
   kerkis::shift(host, world, three, four, {.tag = largest}).wait();

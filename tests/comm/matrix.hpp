@@ -289,7 +289,7 @@ class Runner {
     if (case_.in_place || case_.op == Op::broadcast) {
       Data<T, Whole> data(rank(), count);
       finish(start(data.view, ordered));
-      CHECK(gets ? data.has(expected) : data.has(rank(), count));
+      CHECK((gets ? data.has(expected) : data.has(rank(), count)));
       CHECK(data.gaps_are_whole());
     } else {
       Data<T, Block> send(rank(), count);
@@ -376,7 +376,7 @@ class Runner {
         Data<T, Whole> data(on_root() ? all : mine);
         if (on_root()) data.fill(root(), 0);
         finish(kerkis::scatter(host, world(), data.view, {.root = root(), .counts = given}));
-        CHECK(on_root() ? data.has(root(), all) : data.has(block));
+        CHECK((on_root() ? data.has(root(), all) : data.has(block)));
         CHECK(data.gaps_are_whole());
       } else {
         Data<T, Whole> send(on_root() ? all : 0);
@@ -401,7 +401,7 @@ class Runner {
       });
       finish(case_.op == Op::gather ? kerkis::gather(host, world(), data.view, {.root = root(), .counts = given})
                                     : kerkis::all_gather(host, world(), data.view, {.counts = given}));
-      CHECK(gets ? data.has(expected) : data.has(rank(), mine));
+      CHECK((gets ? data.has(expected) : data.has(rank(), mine)));
       CHECK(data.gaps_are_whole());
     } else {
       Data<T, Block> send(rank(), mine);

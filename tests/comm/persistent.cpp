@@ -144,6 +144,21 @@ TEST_CASE("all_reduce in rounds keeps its promises: half types, and the same bit
   CHECK(different_from_all_reduce<kerkis::bfloat16>(world, {.operation = kerkis::Reduction::maximum}) == 0);
 }
 
+TEST_CASE("over one rank without MPI there is nothing to do") {
+  const Communicator alone;
+  const Matrix<float> m("m", 2, 2);
+  views::fill(m, 3);
+  PersistentRequest sum = kerkis::persistent_all_reduce(Host(), alone, m);
+  PersistentRequest copy = kerkis::persistent_broadcast(Host(), alone, m);
+  for (int round = 0; round < 2; ++round) {
+    sum.start();
+    copy.start();
+    CHECK(sum.test());
+    copy.wait();
+  }
+  CHECK(views::wrong(m, 3) == 0);
+}
+
 TEST_CASE("moves, and what makes no sense") {
   const Communicator world(MPI_COMM_WORLD);
   PersistentRequest nothing;

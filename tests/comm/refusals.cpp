@@ -5,11 +5,14 @@
 #include <kerkis/comm/all_reduce.hpp>
 #include <kerkis/comm/all_to_all.hpp>
 #include <kerkis/comm/broadcast.hpp>
+#include <kerkis/comm/exclusive_scan.hpp>
 #include <kerkis/comm/gather.hpp>
+#include <kerkis/comm/hand_off.hpp>
 #include <kerkis/comm/reduce.hpp>
 #include <kerkis/comm/reduce_scatter.hpp>
 #include <kerkis/comm/scan.hpp>
 #include <kerkis/comm/scatter.hpp>
+#include <kerkis/comm/shift.hpp>
 
 #include <string>
 #include <vector>
@@ -33,7 +36,7 @@ TEST_CASE("sizes that do not match") {
   const Communicator world(MPI_COMM_WORLD);
   const auto ranks = static_cast<std::size_t>(world.size());
   const int rank = world.rank();
-  const View three("three", 3), four("four", 4), wrong("wrong", 3 * ranks + 1);
+  const View three("three", 3), four("four", 4), wrong("wrong", 3 * ranks + 1), again("again", 3 * ranks + 1);
   const std::string over = kerkis::message(" over ", ranks, " ranks: ");
   const std::string whole = kerkis::message(over, "the blocks have ", 3 * ranks,
                                             " elements together, the View of all of them ", 3 * ranks + 1);
@@ -47,7 +50,7 @@ TEST_CASE("sizes that do not match") {
     refused([&] { kerkis::all_gather(host, world, wrong); }, "all_gather", unequal);
     refused([&] { kerkis::reduce_scatter(host, world, wrong); }, "reduce_scatter", unequal);
     refused([&] { kerkis::all_to_all(host, world, wrong); }, "all_to_all", unequal);
-    refused([&] { kerkis::all_to_all(host, world, wrong, wrong); }, "all_to_all", unequal);
+    refused([&] { kerkis::all_to_all(host, world, wrong, again); }, "all_to_all", unequal);
   }
 
   // What the root alone can see.
@@ -69,7 +72,7 @@ TEST_CASE("sizes that do not match") {
   refused([&] { kerkis::gather(host, world, other, wrong, {.counts = counts}); }, "gather", block);
   refused([&] { kerkis::scatter(host, world, wrong, other, {.counts = counts}); }, "scatter", block);
   refused([&] { kerkis::reduce_scatter(host, world, wrong, other, {.counts = counts}); }, "reduce_scatter", block);
-  refused([&] { kerkis::all_to_all(host, world, wrong, wrong, {.send_counts = counts}); }, "all_to_all: ", ranks,
+  refused([&] { kerkis::all_to_all(host, world, wrong, again, {.send_counts = counts}); }, "all_to_all: ", ranks,
           " send_counts, 0 receive_counts");
   refused([&] { kerkis::all_to_all(host, world, wrong, {.send_counts = counts}); },
           "all_to_all in place: send_counts and receive_counts differ");
@@ -126,6 +129,46 @@ TEST_CASE("roots that are no ranks") {
     refused([&] { kerkis::scatter(host, world, view, {.root = nobody}); }, "scatter", words);
   }
   CHECK_NOTHROW(kerkis::all_reduce(host, world, view).wait());
+}
+
+TEST_CASE("two Views that share memory") {
+  const Host host;
+  const Communicator world(MPI_COMM_WORLD);
+  const auto ranks = static_cast<std::size_t>(world.size());
+  const View all("all", 4 * ranks);
+  const auto part = [&](std::size_t begin, std::size_t end) {
+    return Kokkos::subview(all, Kokkos::pair<std::size_t, std::size_t>(begin, end));
+  };
+  const char* const shared = ": the two Views have memory in common";
+  refused([&] { kerkis::all_reduce(host, world, all, all); }, "all_reduce", shared);
+  refused([&] { kerkis::all_reduce(host, world, part(0, 3), part(1, 4), {.reproducible = true}); }, "all_reduce",
+          shared);
+  refused([&] { kerkis::scan(host, world, part(1, 4), part(0, 3)); }, "scan", shared);
+  refused([&] { kerkis::exclusive_scan(host, world, part(1, 4), part(0, 3)); }, "exclusive_scan", shared);
+  refused([&] { kerkis::all_gather(host, world, part(0, 4), all); }, "all_gather", shared);
+  refused([&] { kerkis::reduce_scatter(host, world, all, part(0, 4)); }, "reduce_scatter", shared);
+  refused([&] { kerkis::all_to_all(host, world, all, all); }, "all_to_all", shared);
+  refused([&] { kerkis::shift(host, world, all, all); }, "shift", shared);
+  kerkis::all_reduce(host, world, part(0, 2), part(2, 4)).wait();  // neighbours do not
+}
+
+TEST_CASE("communicators that can't be, and a peer that is not given") {
+  refused([] { Communicator{MPI_COMM_NULL}; }, "a Communicator of MPI_COMM_NULL: this rank is in none");
+  refused([] { Communicator(MPI_COMM_WORLD, "world", {.largest_count = 0}); },
+          "a Communicator's largest_count is 0: nothing could move");
+  const Host host;
+  const Communicator world(MPI_COMM_WORLD);
+  const View three("three", 3);
+  refused([&] { kerkis::send(host, world, three, {.tag = 1}); }, "send: the other rank is not given");
+  refused([&] { kerkis::receive(host, world, three, {}); }, "receive: the other rank is not given");
+  if (world.size() == 1) return;
+  MPI_Comm part = MPI_COMM_NULL, between = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, world.rank() == 0 ? 0 : 1, 0, &part);
+  MPI_Intercomm_create(part, 0, MPI_COMM_WORLD, world.rank() == 0 ? 1 : 0, 0, &between);
+  refused([&] { Communicator{between}; },
+          "a Communicator takes no intercommunicator: MPI_Intercomm_merge makes one group of two");
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&part);
 }
 
 }  // namespace

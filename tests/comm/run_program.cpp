@@ -2,6 +2,7 @@
 // One way to end a program per argument; CTest looks at what is printed and at the exit status.
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/environment.hpp>
+#include <kerkis/comm/hand_off.hpp>
 
 #include <csignal>
 #include <cstdio>
@@ -74,6 +75,21 @@ int main(int argc, char** argv) {
     return run([] {
       const kerkis::Communicator world(MPI_COMM_WORLD);
       if (world.rank() != 0) kerkis::barrier(world, {.deadline = 300ms}).wait();
+    });
+  if (way == "dropped")
+    return run([] {
+      const kerkis::Communicator world(MPI_COMM_WORLD);
+      const Kokkos::View<int*, Kokkos::HostSpace> view("view", 1);
+      if (world.rank() == 1)
+        kerkis::receive(Kokkos::DefaultHostExecutionSpace(), world, view, {.from = 0, .deadline = 300ms});
+    });
+  if (way == "detached")
+    return run([] {
+      int rank = 0;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      const kerkis::Communicator world(MPI_COMM_WORLD, "world", {.wait = {.deadline = rank == 0 ? 300ms : 30s}});
+      const Kokkos::View<int*, Kokkos::HostSpace> view("view", 1 << 20);
+      if (world.rank() == 0) kerkis::send(Kokkos::DefaultHostExecutionSpace(), world, view, {.to = 1}).detach();
     });
   if (way == "absent")
     return run([] {

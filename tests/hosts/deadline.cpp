@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reduces until a wait fails; then each rank says on stderr what it caught and how long after its last success. It
-// stays for a while before it leaves, since the launcher kills the others when the first one has left.
+// stays for a while before it leaves, since the launcher kills the others when the first one has left. With the
+// argument `watch` the ranks tell the other hosts what they do.
 #include <kerkis/comm/all_reduce.hpp>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string_view>
 #include <thread>
 
 using namespace std::chrono_literals;
@@ -17,7 +19,8 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   Kokkos::initialize(Kokkos::InitializationSettings().set_num_threads(1).set_disable_warnings(true));
-  const kerkis::Communicator world(MPI_COMM_WORLD);
+  const bool watch = argc > 1 && std::string_view(argv[1]) == "watch";
+  const kerkis::Communicator world(MPI_COMM_WORLD, "world", {.watch = watch});
   const Kokkos::View<double*, Kokkos::HostSpace> view("view", 1000);
   auto last = Clock::now();
   const auto reduce = [&] {
@@ -35,6 +38,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "rank %d caught after %.1f s: %s\n", rank, waited.count(), error.what());
   }
   std::fflush(stderr);
-  std::this_thread::sleep_for(3s);
+  std::this_thread::sleep_for(5s);
   std::_Exit(1);
 }

@@ -17,7 +17,8 @@
 #
 # Each host is a set of namespaces (net, pid, uts, ipc, mount) with a name (host0, host1, …, which /etc/hosts resolves), a /sys and a
 # /dev/shm of its own. Its interface eth0, 10.0.0.N+1, is joined to the others' by a bridge and shaped at both ends, as a switch would.
-# The launcher reaches the hosts by a second network, so that it hears a host that is cut off and takes nothing from the links.
+# The launcher reaches the hosts by a second network, so that it hears a host that is cut off and takes nothing from the links. There
+# the hosts see the launcher only, not each other.
 # All of this lives in one outer set of namespaces without a name: runs at the same time cannot collide, and when its first process
 # ends, or is killed with this script, the kernel ends every process in it and removes every interface.
 
@@ -130,6 +131,7 @@ make_host() { # INDEX
   shape "data$1"
   ip link set "data$1" master data up
   ip link set "control$1" master control up
+  ip link set "control$1" type bridge_slave isolated on
   nsenter --target $pid --net sh "$script" links "$1" "$rate"
 }
 

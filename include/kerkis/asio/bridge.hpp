@@ -31,8 +31,8 @@ namespace kerkis::asio {
 /// handler is called inside the call that starts its wait.
 ///
 /// - `run()` goes on as long as an operation is pending, and no longer.
-/// - The deadline of an operation counts from `async_wait`. Its expiry, and any other failure, poisons the communicator
-///   as elsewhere.
+/// - The deadline of an operation, and its first report on stderr, count from `async_wait`. Its expiry, and any other
+///   failure, poisons the communicator as elsewhere.
 /// - Cancellation, through the slot (as `||` with a timer does) or by `cancel`: a receive to which no message has come
 ///   is withdrawn. Any other wait ends at once, while the operation goes on, completed by later calls of its
 ///   communicator; it keeps managed Views alive, but the memory of unmanaged ones must last. Of the cancellation type
@@ -79,6 +79,8 @@ class Bridge {
 
   /// Asks the poller to end the wait, from wherever the signal is emitted.
   struct Canceller {
+    Canceller(std::weak_ptr<detail::Poller> whose, std::weak_ptr<detail::Waiter> which)
+        : poller(std::move(whose)), waiter(std::move(which)) {}
     void operator()(boost::asio::cancellation_type_t type) const {
       const auto alive = waiter.lock();
       const auto owner = poller.lock();

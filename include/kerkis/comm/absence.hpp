@@ -72,7 +72,7 @@ inline std::string absence(const Peers& peers, std::vector<int> ranks, int own, 
   add(silent, " has come, but does not answer", " have come, but do not answer");
   if (!details.empty()) text += (text.empty() ? "; " : ": ") + details;
   if (!unknown.empty()) text += message("; the state of ", rank_list(unknown), " is unknown");
-  return text.empty() ? "; every rank has come" : text;
+  return text.empty() ? "; every rank has come (KERKIS_CHECK=1 finds calls that do not match)" : text;
 }
 
 }  // namespace kerkis::comm

@@ -65,6 +65,7 @@ Request all_gather(const ExecutionSpace& execution, const Communicator& communic
                    const Receive& receive, AllGatherOptions options = {},
                    std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
+  comm::check_apart("all_gather", send, receive);
   static constexpr const char* fence = "kerkis::all_gather";
   const comm::Blocks blocks("all_gather", communicator, options.counts, send.size());
   blocks.check_mine(send.size());

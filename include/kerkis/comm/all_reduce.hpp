@@ -30,6 +30,7 @@ template <class Functor = comm::Named, class ExecutionSpace, class View>
 Request all_reduce(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                    AllReduceOptions options = {}, std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
+  comm::check_reduction<typename View::value_type, Functor>();
   constexpr bool always = comm::always_in_order<typename View::value_type, Functor>;
   if (always || options.reproducible || options.shards > 0)
     return comm::reduce_in_order<Functor>(execution, communicator, {.name = "all_reduce", .where = where},
@@ -50,6 +51,8 @@ Request all_reduce(const ExecutionSpace& execution, const Communicator& communic
                    const Receive& receive, AllReduceOptions options = {},
                    std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
+  comm::check_apart("all_reduce", send, receive);
+  comm::check_reduction<typename Receive::value_type, Functor>();
   constexpr bool always = comm::always_in_order<typename Receive::value_type, Functor>;
   if (always || options.reproducible || options.shards > 0) {
     const std::size_t shards = comm::shards_of(communicator, options.shards);

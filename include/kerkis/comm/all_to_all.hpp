@@ -65,6 +65,7 @@ Request all_to_all(const ExecutionSpace& execution, const Communicator& communic
                    const Receive& receive, AllToAllOptions options = {},
                    std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
+  comm::check_apart("all_to_all", send, receive);
   static constexpr const char* fence = "kerkis::all_to_all";
   require(options.send_counts.size() == options.receive_counts.size(), "all_to_all: ", options.send_counts.size(),
           " send_counts, ", options.receive_counts.size(), " receive_counts");

@@ -16,9 +16,10 @@
 
 namespace kerkis::comm {
 
-/// Refuses two Views that cannot be the two sides of one operation.
+/// Refuses two Views that cannot be the two sides of one operation. To deduce the return type the compiler looks at the
+/// body at once, so that this speaks before whatever else fails.
 template <class Send, class Receive>
-constexpr void check_pair() {
+constexpr auto check_pair() {
   static_assert(Kokkos::is_view_v<Send> && Kokkos::is_view_v<Receive>, "kerkis: communication takes Kokkos Views");
   static_assert(!std::is_const_v<typename Receive::value_type>,
                 "kerkis: the View that receives, the second one, must not be const");
@@ -29,9 +30,19 @@ constexpr void check_pair() {
                 "one of them has rank 0 or 1");
 }
 
-/// Refuses a View that an operation cannot write.
+/// Throws InputError if two Views share memory, as far as their spans tell: Views with gaps may lie in each other's.
+template <class Send, class Receive>
+void check_apart(const char* operation, const Send& send, const Receive& receive) {
+  const auto address = [](const auto* element) { return reinterpret_cast<std::uintptr_t>(element); };
+  require(send.size() == 0 || receive.size() == 0 || !send.span_is_contiguous() || !receive.span_is_contiguous() ||
+              address(send.data() + send.size()) <= address(receive.data()) ||
+              address(receive.data() + receive.size()) <= address(send.data()),
+          operation, ": the two Views have memory in common");
+}
+
+/// Refuses a View that an operation cannot write; at once, as above.
 template <class View>
-constexpr void check_written() {
+constexpr auto check_written() {
   static_assert(Kokkos::is_view_v<View>, "kerkis: communication takes Kokkos Views");
   static_assert(!std::is_const_v<typename View::value_type>,
                 "kerkis: this operation writes its View, which must not be const");
@@ -61,6 +72,7 @@ class WireIf {
 
   Run<Element> run() const { return wire_ ? wire_->run() : Run<Element>{}; }
   bool needed() const { return wire_ && wire_->needed(); }
+  Resources* resources() const { return wire_ ? wire_->resources() : nullptr; }
   std::uint64_t checksum() const { return wire_ ? wire_->checksum() : 0; }
   void finish() {
     if (wire_) wire_->finish();

@@ -25,13 +25,20 @@ class Communicator {
   Communicator() = default;
 
   /// Duplicates `user` (collective over it, under the deadline) and starts a progress engine: a root communicator.
-  /// `user` stays the caller's. Throws CommError.
+  /// `user` stays the caller's. Throws InputError for MPI_COMM_NULL and intercommunicators, else CommError.
   explicit Communicator(MPI_Comm user, std::string name = "world", CommunicatorOptions options = {}) {
     require(comm::mpi_is_alive(), "a Communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
+    require(user != MPI_COMM_NULL, "a Communicator of MPI_COMM_NULL: this rank is in none");
+    int between_groups = 0;
+    comm::check(MPI_Comm_test_inter(user, &between_groups), "MPI_Comm_test_inter");
+    require(between_groups == 0,
+            "a Communicator takes no intercommunicator: MPI_Intercomm_merge makes one group of two");
+    require(options.largest_count > 0, "a Communicator's largest_count is 0: nothing could move");
     auto engine = std::make_shared<comm::Engine>(user, options, name);
     state_ = make(std::move(engine), user, std::move(name), 1, true);
   }
 
+  /// 0 of 1 for the default one, which needs no MPI.
   int rank() const { return state_ ? state_->group->rank : 0; }
   int size() const { return state_ ? state_->group->size : 1; }
   /// The MPI communicator; MPI_COMM_SELF for the default one.
@@ -101,13 +108,14 @@ class Communicator {
   int agree_on_number(const std::source_location& where) const {
     auto& engine = *state_->engine;
     const auto number = std::make_shared<int>(engine.next_number());
-    const auto place = engine.start(state_->group, {.name = "split", .where = where}, {},
-                                    std::make_unique<comm::KeepAlive<std::shared_ptr<int>>>(number),
-                                    [number, native = native()](MPI_Request* r) {
-                                      return MPI_Iallreduce(MPI_IN_PLACE, number.get(), 1, MPI_INT, MPI_MAX, native, r);
-                                    });
-    engine.wait(*place);
-    engine.remove(place);
+    auto& pending = engine.start(state_->group, {.name = "split", .where = where}, {},
+                                 std::make_unique<comm::KeepAlive<std::shared_ptr<int>>>(number),
+                                 [number, native = native()](MPI_Request* r) {
+                                   return MPI_Iallreduce(MPI_IN_PLACE, number.get(), 1, MPI_INT, MPI_MAX, native, r);
+                                 });
+    pending.orphan_of = state_->group;
+    engine.wait(pending);
+    engine.remove(pending);
     engine.take_number(*number);
     return *number;
   }

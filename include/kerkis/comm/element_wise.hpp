@@ -73,6 +73,7 @@ struct ElementWise {
   Request in_place(const ExecutionSpace& execution, const Communicator& communicator, const View& view) const {
     check_written<View>();
     using Element = typename View::value_type;
+    check_reduction<Element, Functor>();
     constexpr bool in_float = is_half<Element> && std::is_same_v<Functor, Named>;
     const auto operation =
         native_operation<std::conditional_t<in_float, float, Element>, Functor>(communicator, reduction, name);
@@ -95,6 +96,7 @@ struct ElementWise {
                   const Receive& receive) const {
     check_pair<Send, Receive>();
     using Element = typename Receive::value_type;
+    check_reduction<Element, Functor>();
     constexpr bool in_float = is_half<Element> && std::is_same_v<Functor, Named>;
     check_sizes(name, send, receive);
     const auto operation =

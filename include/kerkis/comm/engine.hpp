@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -55,7 +54,7 @@ class Engine {
     if (mpi_is_alive() && !poisoned()) close();
     if (options_.check && poisoned()) report_unfinished();
     failures_->end();
-    if (!mpi_is_alive() || poisoned()) leak(std::move(pending_));
+    if (!mpi_is_alive() || poisoned()) leak(std::move(operations_));
   }
 
   int rank() const { return failures_->rank(); }
@@ -69,11 +68,11 @@ class Engine {
   void poll() {
     failures_->poll();
     if (moved_by_poll_ == 0) return;
-    for (auto place = pending_.begin(); place != pending_.end();) {
-      const auto current = place++;
-      if (!current->complete && (current->detached || current->deferred || current->several()) && advance(*current) &&
-          current->detached)
-        remove(current);
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      Pending& one = *operations_[i];
+      if (one.under_way && !one.complete && (one.detached || one.deferred || one.several) && advance(one) &&
+          one.detached)
+        remove(one);
     }
   }
 
@@ -87,6 +86,9 @@ class Engine {
       return std::forward<F>(f)();
     } catch (const std::exception& error) {
       announce(error.what());
+      throw;
+    } catch (...) {
+      announce("an exception that is no std::exception");
       throw;
     }
   }
@@ -108,46 +110,60 @@ class Engine {
   }
 
   /// Starts what `begin(MPI_Request*)`, which holds all that it needs by value, returns the MPI code of. A collective
-  /// starts later if it has to be checked, or if one before it has more to start.
+  /// starts later if it has to be checked, or if one before it has more to start. The caller keeps `group` alive until
+  /// it removes the operation, or gives it up by `detach` or `abandon`.
   template <class Begin>
-  PendingList::iterator start(const std::shared_ptr<Group>& group, const Operation& operation,
-                              std::chrono::milliseconds deadline, std::unique_ptr<Steps> steps, Begin begin) {
+  Pending& start(const std::shared_ptr<Group>& group, const Operation& operation, std::chrono::milliseconds deadline,
+                 std::unique_ptr<Steps> steps, const Begin& begin) {
     if (poisoned()) poll();
-    const auto place = new_place();
-    Pending& pending = *place;
+    Pending& pending = new_operation();
     pending.operation = operation;
     pending.deadline = deadline;
-    pending.steps = std::move(steps);
-    pending.group = group;
-    enter(*group, pending.operation);
-    if (options_.check && pending.steps) pending.checksum = pending.steps->checksum();
-    const bool waits = operation.collective && (options_.check || group->several > 0 || !group->waiting.empty());
-    if (waits) {
-      defer(pending, std::make_unique<DeferredCall<Begin>>(std::move(begin)));
-    } else {
-      guard([&] { check_operation(begin(&pending.request), pending.operation); });
-      if (pending.several()) count_several(pending, 1);
+    pending.group = group.get();
+    if (steps != nullptr) {
+      pending.several = steps->several();
+      if (options_.check) pending.checksum = steps->checksum();
+      pending.steps = std::move(steps);
     }
-    return place;
+    enter(*group, pending.operation);
+    try {
+      if (operation.collective && (options_.check || group->several > 0 || !group->waiting.empty())) {
+        defer(pending, std::make_unique<DeferredCall<Begin>>(begin));
+      } else {
+        check_operation(begin(&pending.request), pending.operation);
+        if (pending.several) count_several(pending, 1);
+      }
+    } catch (const std::exception& error) {
+      pending.orphan_of = group;
+      announce(error.what());
+      throw;
+    }
+    return pending;
   }
 
   /// Forgets a complete operation, or one that is given up.
-  void remove(PendingList::iterator place) {
-    Pending& pending = *place;
+  void remove(Pending& pending) {
     if (!pending.complete) finish(pending);
     if (pending.detached) --moved_by_poll_;
     pending.request = MPI_REQUEST_NULL;
-    pending.group.reset();
+    pending.orphan_of.reset();
     pending.checksum = 0;
-    pending.complete = pending.broken = pending.detached = false;
-    free_.splice(free_.begin(), pending_, place);
+    pending.under_way = pending.complete = pending.broken = pending.detached = pending.several = false;
+    free_.push_back(&pending);
   }
 
   /// The operation goes on without its Request; `poll` completes it.
-  void detach(PendingList::iterator place) {
-    if (place->complete) return remove(place);
-    place->detached = true;
+  void detach(Pending& pending, std::shared_ptr<Group> group) {
+    if (pending.complete) return remove(pending);
+    pending.orphan_of = std::move(group);
+    pending.detached = true;
     ++moved_by_poll_;
+  }
+
+  /// The operation is never completed, and its buffers are never freed: poisons the communicator.
+  void abandon(Pending& pending, std::shared_ptr<Group> group) noexcept {
+    pending.orphan_of = std::move(group);
+    announce(message("an exception abandoned ", pending.operation.text(), " on rank ", rank()));
   }
 
   /// Moves an operation on as far as it goes without waiting; says whether it is complete.
@@ -159,25 +175,25 @@ class Engine {
     while (!operation.complete) {
       if (operation.broken) poll();  // throws what it threw before
       int done = 0;
+      const int code = MPI_Test(&operation.request, &done, &operation.status);
+      if (code == MPI_SUCCESS && done == 0) return false;
       operation.broken = true;  // unless all goes well
-      check_operation(MPI_Test(&operation.request, &done, &operation.status), operation.operation);
-      if (done != 0) {
-        if (operation.checksum != 0 && operation.checksum != operation.steps->checksum())
-          give_up(message(operation.operation.text(), ": its View was written before the operation was complete"),
-                  operation.operation);
-        try {
-          if (operation.steps) operation.steps->came(operation.status);
-          if (operation.steps == nullptr || operation.steps->next(operation.request)) finish(operation);
-        } catch (const std::exception& error) {
-          const std::string text = message(operation.operation.text(), ": ", error.what());
-          announce(text);
-          if (const auto* of_mpi = dynamic_cast<const CommError*>(&error))
-            throw CommError(text, rank(), operation.operation.name, of_mpi->mpi_class());
-          throw;
-        }
+      check_operation(code, operation.operation);
+      if (operation.checksum != 0 && operation.checksum != operation.steps->checksum())
+        give_up(message(operation.operation.text(), ": its View was written before the operation was complete"),
+                operation.operation);
+      try {
+        if (operation.steps) operation.steps->came(operation.status);
+        if (operation.steps == nullptr || operation.steps->next(operation.request)) finish(operation);
+      } catch (const std::exception& error) {
+        const std::string text = message(operation.operation.text(), ": ", error.what());
+        announce(text);
+        if (const auto* of_mpi = dynamic_cast<const CommError*>(&error))
+          throw CommError(text, rank(), operation.operation.name, of_mpi->mpi_class());
+        throw;
       }
       operation.broken = false;
-      if (!operation.complete && (done == 0 || operation.request == MPI_REQUEST_NULL)) return false;
+      if (!operation.complete && operation.request == MPI_REQUEST_NULL) return false;
     }
     return true;
   }
@@ -191,7 +207,8 @@ class Engine {
 
   /// Waits until the operation is complete; no wait is blind.
   void wait(Pending& operation) {
-    wait_until([&] { return advance(operation); }, [&] { poll(); }, DeadlineOf{*this, operation});
+    wait_until([&] { return advance(operation); }, [&] { poll(); },
+               [&](std::chrono::milliseconds waited, bool first) { check_deadline(operation, waited, first); });
   }
 
   /// Waits until `complete()`, which tests; `poll_others()` lets other things move on, and throws what a rank has
@@ -216,7 +233,7 @@ class Engine {
         if (waited < policy.sleep_after)
           sched_yield();
         else
-          std::this_thread::sleep_for(policy.sleep);
+          sleep_for(policy.sleep);
       }
     } catch (const PeerError&) {
       for (const auto start = Clock::now(); Clock::now() - start < grace; sched_yield())
@@ -225,11 +242,15 @@ class Engine {
     }
   }
 
-  /// Throws the report, on every rank, if `waited` has passed the deadline (0: the policy's). `also`: what else is
-  /// awaited.
-  void check_deadline(const Pending& operation, std::chrono::milliseconds waited, std::string_view also = {}) {
-    if (expired(operation.deadline, waited))
-      give_up(report(operation, waited) + std::string(also), operation.operation);
+  /// Throws the report, on every rank, if `waited` has passed the deadline (0: the policy's); else prints it if `first`
+  /// is true. `also`: what else is awaited.
+  void check_deadline(const Pending& operation, std::chrono::milliseconds waited, bool first,
+                      std::string_view also = {}) {
+    const bool late = expired(operation.deadline, waited);
+    if (!late && !first) return;
+    const std::string text = report(operation, waited) + std::string(also);
+    if (late) give_up(text, operation.operation);
+    std::fprintf(stderr, "kerkis: rank %d still waits: %s\n", rank(), text.c_str());
   }
   bool expired(std::chrono::milliseconds deadline, std::chrono::milliseconds waited) const {
     return waited >= (deadline.count() == 0 ? options_.wait.deadline : deadline);
@@ -238,7 +259,7 @@ class Engine {
   /// What is awaited, for how long, and who has not come.
   std::string report(const Pending& pending, std::chrono::milliseconds waited) const {
     const Operation& operation = pending.operation;
-    const Group* const group = pending.group.get();
+    const Group* const group = pending.group;
     std::vector<int> ranks;
     if (operation.peer >= 0 && group != nullptr) {
       ranks = {group->root_ranks[static_cast<std::size_t>(operation.peer)]};
@@ -257,6 +278,11 @@ class Engine {
   /// An MPI type of so many bytes, made once and freed with the engine.
   MPI_Datatype bytes(int size) { return objects_.bytes(size); }
 
+  /// An MPI type of a shape's elements, for an operation that starts at once.
+  MPI_Datatype strided(const Shape& shape, MPI_Datatype element, std::size_t element_bytes) {
+    return objects_.strided(shape, element, element_bytes);
+  }
+
   /// Numbers for communicators: all members of a new one take the largest of their next numbers.
   int next_number() const { return next_number_; }
   void take_number(int number) { next_number_ = number + 1; }
@@ -274,12 +300,19 @@ class Engine {
     if (operation.operation.collective) operation.group->several += change;
   }
 
-  PendingList::iterator new_place() {
-    if (free_.empty())
-      pending_.emplace_back();
-    else
-      pending_.splice(pending_.end(), free_, free_.begin());
-    return std::prev(pending_.end());
+  Pending& new_operation() {
+    if (free_.empty()) {
+      free_.reserve(operations_.size() + 1);
+      free_.push_back(operations_.emplace_back(std::make_unique<Pending>()).get());
+    }
+    Pending& pending = *free_.back();
+    free_.pop_back();
+    pending.under_way = true;
+    return pending;
+  }
+  const Pending* first_under_way() const {
+    const auto place = std::ranges::find_if(operations_, [](const auto& one) { return one->under_way; });
+    return place != operations_.end() ? place->get() : nullptr;
   }
 
   void defer(Pending& pending, std::unique_ptr<Deferred> deferred) {
@@ -306,41 +339,32 @@ class Engine {
       group.waiting.pop_front();
       --moved_by_poll_;
       guard([&] { check_operation(deferred->begin(&operation.request), operation.operation); });
-      if (operation.several()) count_several(operation, 1);
+      if (operation.several) count_several(operation, 1);
     }
   }
 
   void finish(Pending& operation) {
-    if (operation.several()) count_several(operation, -1);
+    if (operation.several) count_several(operation, -1);
     operation.complete = true;
     operation.steps.reset();
   }
-
-  /// What a wait for one operation does between tests.
-  struct DeadlineOf {
-    Engine& engine;
-    const Pending& operation;
-    void operator()(std::chrono::milliseconds waited, bool first) const {
-      engine.check_deadline(operation, waited);
-      if (first)
-        std::fprintf(stderr, "kerkis: rank %d still waits: %s\n", engine.rank(),
-                     engine.report(operation, waited).c_str());
-    }
-  };
 
   /// Completes what goes on without a Request, then meets the other ranks before the communicator is freed, so that no
   /// announcement can come after; if one fails instead, that is seen here.
   void close() noexcept {
     try {
-      if (!pending_.empty()) {
+      if (const Pending* const one = first_under_way()) {
         Pending first;
-        first.operation = pending_.front().operation;
-        first.group = pending_.front().group;
+        first.operation = one->operation;
+        first.orphan_of = one->orphan_of;
+        first.group = first.orphan_of.get();
         const auto all_complete = [&] {
           poll();
-          return pending_.empty();
+          return first_under_way() == nullptr;
         };
-        wait_until(all_complete, [] {}, DeadlineOf{*this, first});
+        wait_until(
+            all_complete, [] {},
+            [&](std::chrono::milliseconds waited, bool report) { check_deadline(first, waited, report); });
       }
       if (failures_->size() == 1) return;
       Pending end;
@@ -348,8 +372,11 @@ class Engine {
       peers_->enter(0, end.operation);
       check(MPI_Ibarrier(failures_->native(), &end.request), "MPI_Ibarrier", rank());
       wait(end);
+    } catch (const PeerError& error) {
+      failures_->fail(error.what());  // its rank says what it was
     } catch (const std::exception& error) {
       failures_->fail(error.what());
+      report_unheard("a communicator was ended", error);
     }
   }
 
@@ -358,8 +385,8 @@ class Engine {
     std::string text;
     if (!poisoned())
       text = message("kerkis: rank ", rank(), ": communicator '", name_, "' has not ended before MPI_Finalize\n");
-    for (const Pending& operation : pending_)
-      text += message("kerkis: rank ", rank(), ": never finished: ", operation.operation.text(), "\n");
+    for (const auto& one : operations_)
+      if (one->under_way) text += message("kerkis: rank ", rank(), ": never finished: ", one->operation.text(), "\n");
     std::fputs(text.c_str(), stderr);
   }
 
@@ -370,9 +397,10 @@ class Engine {
   std::optional<AtFinalize> at_finalize_;
   Objects objects_;
   Resources resources_;  // outlives what is under way
-  PendingList pending_, free_;
-  int moved_by_poll_ = 0;  // of the pending: several steps, deferred, detached
-  int next_number_ = 2;    // 0 is the end of the engine, 1 the root communicator
+  std::vector<std::unique_ptr<Pending>> operations_;
+  std::vector<Pending*> free_;  // of these
+  int moved_by_poll_ = 0;       // of the pending: several steps, deferred, detached
+  int next_number_ = 2;         // 0 is the end of the engine, 1 the root communicator
 };
 
 }  // namespace kerkis::comm

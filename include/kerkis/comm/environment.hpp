@@ -21,6 +21,7 @@
 
 namespace kerkis {
 
+/// Of Environment and `run`.
 struct EnvironmentOptions {
   int threads = 0;  ///< of Kokkos on each rank; 0: the cores this rank may use, shared with the ranks beside it
   std::chrono::milliseconds grace{5'000};  ///< how long a rank that failed waits for the others before it ends the job
@@ -30,6 +31,7 @@ struct EnvironmentOptions {
 /// Starts MPI (MPI_THREAD_FUNNELED) and Kokkos unless the program has done so itself, and ends what it started.
 class Environment {
  public:
+  /// Collective over MPI_COMM_WORLD. Throws CommError if MPI fails.
   Environment(int& argc, char**& argv, EnvironmentOptions options = {}) : options_(options) {
     int initialized = 0;
     MPI_Initialized(&initialized);
@@ -40,7 +42,7 @@ class Environment {
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    comm::check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
+    world_ = comm::duplicate(MPI_COMM_WORLD, {});
     if (!Kokkos::is_initialized()) {
       Kokkos::initialize(Kokkos::InitializationSettings()
                              .set_num_threads(options.threads > 0 ? options.threads : threads_per_rank())
@@ -54,14 +56,20 @@ class Environment {
     if (!finished_) finish(0, {}, false, true);
   }
 
+  /// In MPI_COMM_WORLD; so is `size`.
   int rank() const { return rank_; }
   int size() const { return size_; }
 
   /// Ends what was started, together with the other ranks. One rank prints `text`, if any: the first whose failure is
   /// its own. Returns the largest status. If ranks do not come, or `clean` does not hold on all of them (something is
-  /// pending that MPI_Finalize would wait for), the job is ended by MPI_Abort instead.
+  /// pending that MPI_Finalize would wait for), the job is ended by MPI_Abort instead. An error that a destructor could
+  /// only print makes the status at least 1, and is not clean.
   int finish(int status, const std::string& text, bool is_peer, bool clean) noexcept {
     finished_ = true;
+    if (comm::left_behind().unheard) {
+      clean = false;
+      status = std::max(status, 1);
+    }
     const int priority = text.empty() ? 2 * size_ : rank_ + (is_peer ? size_ : 0);
     std::array<int, 3> outcome{priority, -status, clean ? 1 : 0};
     MPI_Request request = MPI_REQUEST_NULL;
@@ -85,7 +93,7 @@ class Environment {
   }
 
  private:
-  /// The cores that this process may use, divided among the ranks of the node.
+  /// The cores that this process may use, divided among the ranks of the node. All ranks have just met.
   static int threads_per_rank() {
     MPI_Comm node = MPI_COMM_NULL;
     int ranks = 1;
@@ -146,6 +154,7 @@ int run(int argc, char** argv, EnvironmentOptions options, Body&& body) {
   }
 }
 
+/// The same with the options that nobody has to set.
 template <class Body>
 int run(int argc, char** argv, Body&& body) {
   return run(argc, argv, EnvironmentOptions{}, std::forward<Body>(body));

@@ -12,9 +12,6 @@
 
 namespace kerkis {
 
-/// Of an exchange: nobody is there, nothing moves that way.
-inline constexpr int no_rank = -2;
-
 /// Of `exchange`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct ExchangeOptions {
   int with = no_rank;  ///< the peer, both ways
@@ -40,10 +37,7 @@ class KeepExchange final : public Steps {
     return MPI_Isend(out.data, static_cast<int>(out.count), out.type.native, to, tag, native, &sent_);
   }
   void came(const MPI_Status& status) override {
-    if (received_) return;
-    int count = 0;
-    check(MPI_Get_count(&status, receive_.run().type.native, &count), "MPI_Get_count");
-    count_ = static_cast<std::size_t>(count);
+    if (!received_) count_ = elements_of(status, receive_.run().type.native);
   }
   bool next(MPI_Request& request) override {
     if (!std::exchange(received_, true)) {
@@ -95,6 +89,7 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
                        const Receive& receive, const char* name, const char* fence, const ExchangeOptions& options,
                        const std::source_location& where) {
   check_pair<Send, Receive>();
+  check_apart(name, send, receive);
   using Element = typename Receive::value_type;
   const int to = options.to == no_rank ? options.with : options.to;
   const int from = options.from == no_rank ? options.with : options.from;
@@ -127,8 +122,8 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
   }
   using SendWire = Wire<Access::send, ExecutionSpace, Send>;
   using ReceiveWire = Wire<Access::write, ExecutionSpace, Receive>;
-  auto steps = std::make_unique<KeepExchange<SendWire, ReceiveWire>>(
-      SendWire(execution, communicator, send, fence), ReceiveWire(execution, communicator, receive, fenced));
+  std::unique_ptr<KeepExchange<SendWire, ReceiveWire>> steps(new (resources(communicator)) KeepExchange(
+      SendWire(execution, communicator, send, fence), ReceiveWire(execution, communicator, receive, fenced)));
   return Request::start(communicator, operation, options.deadline, std::move(steps),
                         [side = steps.get(), mpi_to, mpi_from, tag = options.tag, native = communicator.native()](
                             MPI_Request* request) { return side->begin(mpi_to, mpi_from, tag, native, request); });

@@ -37,6 +37,7 @@ Request exclusive_scan(const ExecutionSpace& execution, const Communicator& comm
                        std::source_location where = std::source_location::current()) {
   const comm::ElementWise ranks{
       &MPI_Iexscan, "exclusive_scan", "kerkis::exclusive_scan", true, options.operation, options.deadline, where};
+  comm::check_apart("exclusive_scan", send, receive);
   return ranks.between<Functor, comm::Access::read_write>(execution, communicator, send, receive);
 }
 

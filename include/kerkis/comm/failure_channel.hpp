@@ -23,7 +23,7 @@ class FailureChannel {
     check(MPI_Comm_set_errhandler(native_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(native_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(native_, &size_), "MPI_Comm_size");
-    incoming_ = std::make_unique<Text>();
+    incoming_ = std::make_unique<Announcement>();
     check(MPI_Irecv(incoming_->data(), static_cast<int>(incoming_->size()), MPI_CHAR, MPI_ANY_SOURCE, 0, native_,
                     &receive_),
           "MPI_Irecv");
@@ -37,12 +37,15 @@ class FailureChannel {
       leak(std::move(incoming_));
       return;
     }
+    int done = 1;
     if (receive_ != MPI_REQUEST_NULL) {
-      MPI_Cancel(&receive_);
-      MPI_Wait(&receive_, MPI_STATUS_IGNORE);  // of a cancelled receive: local
+      bool withdrawn = false;
+      withdraw(receive_, withdrawn);
+      MPI_Test(&receive_, &done, MPI_STATUS_IGNORE);
     }
-    if (failure_)
-      abandoned().push_back(native_);
+    if (done == 0) leak(std::move(incoming_));  // an announcement is coming in, perhaps never to the end
+    if (failure_ || done == 0)
+      left_behind().communicators.push_back(native_);
     else
       MPI_Comm_free(&native_);
   }
@@ -82,11 +85,10 @@ class FailureChannel {
 
   /// As `announce`, but tells nobody.
   void fail(std::string_view text) {
-    if (!failure_) failure_ = Failure{rank_, std::string(text.substr(0, std::tuple_size_v<Text>))};
+    if (!failure_) failure_ = Failure{rank_, std::string(text.substr(0, std::tuple_size_v<Announcement>))};
   }
 
  private:
-  using Text = std::array<char, 2048>;
   struct Failure {
     int rank;
     std::string text;
@@ -94,7 +96,7 @@ class FailureChannel {
 
   MPI_Comm native_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  std::unique_ptr<Text> incoming_;
+  std::unique_ptr<Announcement> incoming_;
   MPI_Request receive_ = MPI_REQUEST_NULL;
   std::optional<Failure> failure_;
 };

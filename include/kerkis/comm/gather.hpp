@@ -3,13 +3,12 @@
 
 #include <chrono>
 #include <cstddef>
-#include <memory>
 #include <source_location>
 #include <span>
 #include <type_traits>
 #include <utility>
 
-#include <kerkis/comm/blocks.hpp>
+#include <kerkis/comm/root_blocks.hpp>
 
 namespace kerkis {
 
@@ -19,49 +18,6 @@ struct GatherOptions {
   std::span<const std::size_t> counts{};  ///< elements of each rank's block, equal on all ranks; empty: equal blocks
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
-
-namespace comm {
-
-/// `from`: this rank's block, unless in place on the root; `to`: all blocks, on the root.
-inline Request start_gather(const Communicator& communicator, const Blocks& blocks, bool in_place, const AnyRun& from,
-                            const AnyRun& to, const GatherOptions& options, const std::source_location& where,
-                            std::unique_ptr<Steps> steps) {
-  const auto type = from.type;
-  const Operation words{.name = "gather",
-                        .type = type.name,
-                        .order = type.order,
-                        .count = blocks.total(),
-                        .root = options.root,
-                        .where = where};
-  const std::size_t mine = blocks.rank();
-  const bool root = communicator.rank() == options.root;
-  in_place = in_place && root;
-  if (!blocks.fit(communicator)) {
-    TypedBlocks send(communicator, from), receive(communicator, to);
-    if (!in_place) send.set(static_cast<std::size_t>(options.root), 0, blocks.size(mine));
-    for (std::size_t rank = 0; root && rank < blocks.ranks(); ++rank)
-      if (!in_place || rank != mine) receive.set(rank, blocks.begin(rank), blocks.size(rank));
-    return start_typed(communicator, words, options.deadline, false, std::move(send), std::move(receive),
-                       std::move(steps));
-  }
-  const void* const send = in_place ? MPI_IN_PLACE : from.data;
-  void* const all = to.data;
-  const auto native = communicator.native();
-  const int count = static_cast<int>(blocks.size(mine)), to_rank = options.root;
-  if (blocks.equal())
-    return Request::start(communicator, words, options.deadline, std::move(steps),
-                          [send, all, count, type = type.native, to_rank, native](MPI_Request* request) {
-                            return MPI_Igather(send, count, type, all, count, type, to_rank, native, request);
-                          });
-  IntBlocks ints(blocks);
-  return Request::start(communicator, words, options.deadline, with(std::move(ints), std::move(steps)),
-                        [send, all, count, counts = ints.counts(), begins = ints.displacements(), type = type.native,
-                         to_rank, native](MPI_Request* request) {
-                          return MPI_Igatherv(send, count, type, all, counts, begins, type, to_rank, native, request);
-                        });
-}
-
-}  // namespace comm
 
 /// Puts the `send` of every rank, in the order of ranks, in the `receive` of rank `root`; elsewhere `receive` is
 /// ignored. Blocks have `counts` elements, or send.size(). `execution` is fenced first; the Views, which have no memory
@@ -84,8 +40,8 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
   auto to = comm::wire_if<comm::Access::write>(root, execution, communicator, receive, comm::fenced);
   const auto mine = from.run();
   const auto all = to.run();
-  return comm::start_gather(communicator, blocks, false, mine, all, options, where,
-                            comm::keep(std::move(from), std::move(to)));
+  return comm::start_root_blocks(communicator, true, blocks, false, mine, all, options.root, options.deadline, where,
+                                 comm::keep(std::move(from), std::move(to)));
 }
 
 /// The same in place: on the root, `view` has all blocks and its own lies already where it belongs; elsewhere it is the
@@ -107,8 +63,8 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
   auto from = comm::wire_if<comm::Access::read>(!root, execution, communicator, view, fence);
   auto to = comm::wire_if<comm::Access::read_write>(root, execution, communicator, view, fence);
   const auto run = root ? to.run() : from.run();
-  return comm::start_gather(communicator, blocks, true, run, run, options, where,
-                            comm::keep(std::move(from), std::move(to)));
+  return comm::start_root_blocks(communicator, true, blocks, true, run, run, options.root, options.deadline, where,
+                                 comm::keep(std::move(from), std::move(to)));
 }
 
 }  // namespace kerkis

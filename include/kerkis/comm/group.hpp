@@ -44,6 +44,7 @@ struct Group {
   Group& operator=(const Group&) = delete;
   ~Group() {
     if (!mpi_is_alive() || failures->failed()) return;
+    // Collective by its name, but MPI libraries wait for nobody here.
     MPI_Comm_free(&native);
     if (fingerprints != MPI_COMM_NULL) MPI_Comm_free(&fingerprints);
   }

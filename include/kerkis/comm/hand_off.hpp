@@ -14,16 +14,18 @@ namespace kerkis {
 
 /// Of a receive: from whoever sends first.
 inline constexpr int any_rank = -1;
+/// A peer that is not given; of an exchange: nobody is there, nothing moves that way.
+inline constexpr int no_rank = -2;
 
 /// Of `send`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct SendOptions {
-  int to = 0;
+  int to = no_rank;                       ///< must be given
   int tag = 0;                            ///< from 0 to 7/8 of MPI_TAG_UB
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 /// Of `receive`.
 struct ReceiveOptions {
-  int from = 0;  ///< or `any_rank`
+  int from = no_rank;  ///< must be given; or `any_rank`
   int tag = 0;
   Received* received = nullptr;           ///< told who sent how much; it lives until the request is complete
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
@@ -37,6 +39,7 @@ inline void check_tag(const char* operation, const Communicator& communicator, i
 }
 
 inline void check_peer(const char* operation, const Communicator& communicator, int peer) {
+  require(peer != no_rank, operation, ": the other rank is not given");
   require(peer >= 0 && peer < communicator.size() && peer != communicator.rank(), operation, ": ", peer,
           " is no other rank of '", communicator.name(), "'");
 }
@@ -46,15 +49,22 @@ inline void check_source(const char* operation, const Communicator& communicator
   require(communicator.size() > 1, operation, ": '", communicator.name(), "' has no other rank");
 }
 
+/// The elements that have come. Throws CommError if they are not whole: the sender's are of another type.
+inline std::size_t elements_of(const MPI_Status& status, MPI_Datatype type) {
+  int count = 0;
+  check(MPI_Get_count(&status, type, &count), "MPI_Get_count");
+  if (count == MPI_UNDEFINED)
+    throw CommError(message("rank ", status.MPI_SOURCE, " has sent no whole number of such elements"));
+  return static_cast<std::size_t>(count);
+}
+
 /// Keeps the wire of a receive; unpacks as much as has come.
 template <class Wire>
 class KeepReceived final : public Steps {
  public:
   KeepReceived(Wire&& wire, Received* received) : wire_(std::move(wire)), received_(received) {}
   void came(const MPI_Status& status) override {
-    int count = 0;
-    check(MPI_Get_count(&status, wire_.run().type.native, &count), "MPI_Get_count");
-    what_ = {status.MPI_SOURCE, static_cast<std::size_t>(count)};
+    what_ = {status.MPI_SOURCE, elements_of(status, wire_.run().type.native)};
   }
   bool next(MPI_Request&) override {
     wire_.finish(what_.count);

@@ -3,14 +3,17 @@
 
 #include <mpi.h>
 #include <sched.h>
+#include <time.h>
 
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <memory>
 #include <source_location>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -72,6 +75,12 @@ inline bool mpi_is_alive() {
   return initialized != 0 && finalized == 0;
 }
 
+/// As std::this_thread::sleep_for, but <thread> takes long to compile.
+inline void sleep_for(std::chrono::microseconds time) {
+  const timespec span{time.count() / 1'000'000, time.count() % 1'000'000 * 1'000};
+  nanosleep(&span, nullptr);
+}
+
 /// Whether `request` completes within `limit`: the wait where there is no engine, before its start and after its end.
 /// Throws CommError if MPI fails.
 inline bool completes_within(MPI_Request& request, std::chrono::milliseconds limit, const WaitPolicy& policy = {}) {
@@ -84,8 +93,22 @@ inline bool completes_within(MPI_Request& request, std::chrono::milliseconds lim
     if (waited < policy.sleep_after)
       sched_yield();
     else
-      std::this_thread::sleep_for(policy.sleep);
+      sleep_for(policy.sleep);
   }
+}
+
+/// Asks MPI to withdraw a receive, and says whether it is withdrawn, and null: else it has its message, or that is
+/// coming in. MPI decides without the help of other ranks, at once or within a few tests. Returns the MPI code.
+inline int withdraw(MPI_Request& request, bool& withdrawn) {
+  int done = 0, cancelled = 0;
+  MPI_Status status;
+  int code = MPI_Cancel(&request);
+  for (int tests = 0; tests < 100 && code == MPI_SUCCESS && done == 0; ++tests)
+    code = MPI_Request_get_status(request, &done, &status);
+  if (done != 0) MPI_Test_cancelled(&status, &cancelled);
+  withdrawn = cancelled != 0;
+  if (withdrawn) MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  return code;
 }
 
 /// For a wait on a communicator that is not made yet, whose deadline has passed; `what` says what was to happen.
@@ -117,31 +140,48 @@ void leak(T&& object) {
 #endif
 }
 
-/// The communicators on which failures were announced, left behind by their engines: announcements may still be on
-/// their way, from ranks that failed at the same time.
-inline std::vector<MPI_Comm>& abandoned() {
-  static std::vector<MPI_Comm> communicators;
-  return communicators;
+/// The text of a failure, as it goes to the other ranks.
+using Announcement = std::array<char, 2048>;
+
+/// What the engines of this process have left behind.
+struct LeftBehind {
+  /// On which failures were announced: announcements may still be on their way, from ranks that failed at the same
+  /// time.
+  std::vector<MPI_Comm> communicators;
+  bool unheard = false;  ///< an error that could not be thrown: the program does not know of it
+};
+inline LeftBehind& left_behind() {
+  static LeftBehind all;
+  return all;
+}
+
+/// For a destructor, which can't throw: prints the error, and Environment ends the job for it.
+inline void report_unheard(const char* during, const std::exception& error) noexcept {
+  std::fprintf(stderr, "kerkis: while %s: %s\n", during, error.what());
+  left_behind().unheard = true;
 }
 
 /// Receives what was announced too late, once all ranks have met after the failure: messages that nobody takes make
 /// MPI_Finalize complain.
 inline void receive_abandoned() {
-  for (const MPI_Comm communicator : abandoned()) {
+  for (const MPI_Comm communicator : left_behind().communicators) {
+    auto text = std::make_unique<Announcement>();
     const auto start = std::chrono::steady_clock::now();
-    while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(20)) {
-      int found = 0;
-      MPI_Status status;
-      std::array<char, 2048> text;
-      if (MPI_Iprobe(MPI_ANY_SOURCE, 0, communicator, &found, &status) != MPI_SUCCESS) break;
-      if (found != 0)
-        MPI_Recv(text.data(), static_cast<int>(text.size()), MPI_CHAR, status.MPI_SOURCE, 0, communicator,
-                 MPI_STATUS_IGNORE);
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_SUCCESS, done = 1;
+    while (code == MPI_SUCCESS && std::chrono::steady_clock::now() - start < std::chrono::milliseconds(20)) {
+      if (done != 0)
+        code = MPI_Irecv(text->data(), static_cast<int>(text->size()), MPI_CHAR, MPI_ANY_SOURCE, 0, communicator,
+                         &request);
       else
         sched_yield();
+      if (code == MPI_SUCCESS) code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     }
+    bool withdrawn = true;
+    if (request != MPI_REQUEST_NULL) withdraw(request, withdrawn);
+    if (!withdrawn) leak(std::move(text));
   }
-  abandoned().clear();
+  left_behind().communicators.clear();
 }
 
 }  // namespace kerkis::comm

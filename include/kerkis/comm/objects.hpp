@@ -3,9 +3,12 @@
 
 #include <mpi.h>
 
-#include <map>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 #include <kerkis/comm/mpi.hpp>
+#include <kerkis/comm/shape.hpp>
 
 namespace kerkis::comm {
 
@@ -19,26 +22,66 @@ class Objects {
     if (!mpi_is_alive()) return;
     for (auto& [key, operation] : operations_) MPI_Op_free(&operation);
     for (auto& [size, type] : types_) MPI_Type_free(&type);
+    for (Strided& one : strided_) MPI_Type_free(&one.type);
   }
 
   MPI_Op operation(MPI_User_function* function, bool commutes) {
-    const auto [place, made] = operations_.try_emplace(function, MPI_OP_NULL);
-    if (made) check(MPI_Op_create(function, commutes ? 1 : 0, &place->second), "MPI_Op_create");
-    return place->second;
+    for (const auto& [known, operation] : operations_)
+      if (known == function) return operation;
+    MPI_Op made = MPI_OP_NULL;
+    check(MPI_Op_create(function, commutes ? 1 : 0, &made), "MPI_Op_create");
+    return operations_.emplace_back(function, made).second;
   }
 
   MPI_Datatype bytes(int size) {
-    const auto [place, made] = types_.try_emplace(size, MPI_DATATYPE_NULL);
-    if (made) {
-      check(MPI_Type_contiguous(size, MPI_BYTE, &place->second), "MPI_Type_contiguous");
-      check(MPI_Type_commit(&place->second), "MPI_Type_commit");
-    }
-    return place->second;
+    for (const auto& [known, type] : types_)
+      if (known == size) return type;
+    MPI_Datatype made = MPI_DATATYPE_NULL;
+    check(MPI_Type_contiguous(size, MPI_BYTE, &made), "MPI_Type_contiguous");
+    check(MPI_Type_commit(&made), "MPI_Type_commit");
+    return types_.emplace_back(size, made).second;
+  }
+
+  /// The elements of a shape, in their order: kept until `most_strided_` others have been asked for, which operations
+  /// under way don't mind. To make a type takes as long as a small message. Throws CommError.
+  MPI_Datatype strided(const Shape& shape, MPI_Datatype element, std::size_t element_bytes) {
+    for (const Strided& one : strided_)
+      if (one.element == element && one.shape == shape) return one.type;
+    const MPI_Datatype made = make_strided(shape, element, element_bytes);
+    if (strided_.size() < most_strided_) return strided_.emplace_back(Strided{shape, element, made}).type;
+    Strided& oldest = strided_[next_strided_++ % most_strided_];
+    MPI_Type_free(&oldest.type);
+    oldest = {shape, element, made};
+    return made;
   }
 
  private:
-  std::map<MPI_User_function*, MPI_Op> operations_;
-  std::map<int, MPI_Datatype> types_;
+  struct Strided {
+    Shape shape;
+    MPI_Datatype element, type;
+  };
+
+  static MPI_Datatype make_strided(const Shape& shape, MPI_Datatype element, std::size_t element_bytes) {
+    MPI_Datatype type = element;
+    const bool lines = shape.stride[0] == 1;
+    int length = lines ? static_cast<int>(shape.extent[0]) : 1;  // of a block
+    for (int d = lines && shape.rank > 1 ? 1 : 0; d < shape.rank; ++d) {
+      MPI_Datatype inner = type;
+      const int code = MPI_Type_create_hvector(static_cast<int>(shape.extent[d]), length,
+                                               static_cast<MPI_Aint>(shape.stride[d] * element_bytes), inner, &type);
+      if (inner != element) MPI_Type_free(&inner);
+      check(code, "MPI_Type_create_hvector");
+      length = 1;
+    }
+    check(MPI_Type_commit(&type), "MPI_Type_commit");
+    return type;
+  }
+
+  static constexpr std::size_t most_strided_ = 8;
+  std::vector<std::pair<MPI_User_function*, MPI_Op>> operations_;
+  std::vector<std::pair<int, MPI_Datatype>> types_;
+  std::vector<Strided> strided_;
+  std::size_t next_strided_ = 0;
 };
 
 }  // namespace kerkis::comm

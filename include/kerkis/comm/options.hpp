@@ -14,8 +14,9 @@ struct CommunicatorOptions {
   WaitPolicy wait{};
   /// Elements that one MPI call moves at most; longer Views go in pieces. MPI-3 counts are ints.
   std::size_t largest_count = std::numeric_limits<int>::max();
-  /// Whether the MPI library reads and writes device memory; unset: as MPIX_GPU_query_support says, if a trial with
-  /// real data agrees; off if there is no such query. Device memory goes through host memory otherwise.
+  /// Whether the MPI library reads and writes device memory; unset: as MPI's query says (MPIX_GPU_query_support,
+  /// or Open MPI's of CUDA and ROCm), if a trial with real data agrees; off if there is none. Device memory goes
+  /// through host memory otherwise.
   std::optional<bool> device_aware{};
   bool stage = false;  ///< all memory goes through buffers, as device memory does: for tests
 

@@ -102,8 +102,12 @@ class OrderedReduction final : public Steps {
     if (!direct_send_) wide_ ? pack<A>() : pack<T>();
     const MPI_Datatype type = wide_ ? wide_type() : send_.type.native;
     const void* const from = direct_send_ ? send_.data : packed_.data();
+    if (together_ && same_nodes())
+      return MPI_Iallgather(from, counts[0], type, received_.data(), counts[0], type, native_, request);
     if (together_)
       return MPI_Iallgatherv(from, send_counts[rank_], type, received_.data(), counts, places, type, native_, request);
+    if (same_nodes() && in_line(!direct_send_))
+      return MPI_Ialltoall(from, counts[0], type, received_.data(), counts[0], type, native_, request);
     return MPI_Ialltoallv(from, send_counts, send_places, type, received_.data(), counts, places, type, native_,
                           request);
   }
@@ -152,6 +156,20 @@ class OrderedReduction final : public Steps {
     return size <= piece_ * each_ ? 0 : std::min(each_, size - piece_ * each_);
   }
 
+  /// Whether ranks give equally many nodes; and whether this piece of all slices is equally long, and lies at equal
+  /// distances without gaps. The same on all ranks. MPI libraries move what is even up to twice as fast.
+  bool same_nodes() const {
+    for (std::size_t r = 0; r < ranks_; ++r)
+      if (first_node_[r] != r * first_node_[1]) return false;
+    return nodes_.size() == ranks_ * first_node_[1];
+  }
+  bool in_line(bool packed) const {
+    if (!packed && pieces_ > 1) return false;
+    for (std::size_t r = 0; r < ranks_; ++r)
+      if (length(r) != each_) return false;
+    return true;
+  }
+
   /// The nodes of this rank's shards, slice by slice.
   template <class Wire>
   void pack() {
@@ -190,6 +208,8 @@ class OrderedReduction final : public Steps {
     }
     void* const to = direct_result_ ? static_cast<void*>(receive_.data) : result_.data();
     const MPI_Datatype type = send_.type.native;
+    if (shape_.root < 0 && in_line(!direct_result_))
+      return MPI_Iallgather(MPI_IN_PLACE, 0, type, to, counts[0], type, native_, request);
     if (shape_.root < 0) return MPI_Iallgatherv(MPI_IN_PLACE, 0, type, to, counts, places, type, native_, request);
     if (receives()) return MPI_Igatherv(MPI_IN_PLACE, 0, type, to, counts, places, type, shape_.root, native_, request);
     return MPI_Igatherv(slice(), counts[rank_], type, nullptr, counts, places, type, shape_.root, native_, request);

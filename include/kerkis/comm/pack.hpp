@@ -8,18 +8,9 @@
 #include <string>
 #include <type_traits>
 
+#include <kerkis/comm/shape.hpp>
+
 namespace kerkis::comm {
-
-/// Where the elements of a View lie, in the order in which they go to other ranks, the fastest dimension first.
-/// Dimensions that follow each other without a gap are one; there is always a first. Strides are in elements.
-struct Shape {
-  int rank = 1;
-  std::size_t extent[8] = {1, 1, 1, 1, 1, 1, 1, 1};
-  std::size_t stride[8] = {1, 0, 0, 0, 0, 0, 0, 0};
-
-  /// Whether the elements lie in memory in that order, without gaps.
-  bool is_run() const { return rank == 1 && stride[0] == 1; }
-};
 
 /// The order of the elements of a View: the first index is the fastest.
 template <class View>
@@ -196,6 +187,20 @@ struct CopyElement {
 /// Whether an execution space runs on the host's cores.
 template <class ExecutionSpace>
 inline constexpr bool runs_on_host = std::is_same_v<typename ExecutionSpace::memory_space, Kokkos::HostSpace>;
+
+/// Fences an instance before its Views are communicated. Kernels of Kokkos' host back ends, but for HPX, have ended
+/// when the calls that start them return: there the fence is only for the tools that listen, since it costs as much as
+/// the rest of a small operation.
+template <class ExecutionSpace>
+void fence(const ExecutionSpace& execution, const char* name) {
+#ifdef KOKKOS_ENABLE_HPX
+  constexpr bool synchronous =
+      runs_on_host<ExecutionSpace> && !std::is_same_v<ExecutionSpace, Kokkos::Experimental::HPX>;
+#else
+  constexpr bool synchronous = runs_on_host<ExecutionSpace>;
+#endif
+  if (!synchronous || Kokkos::Tools::profileLibraryLoaded()) execution.fence(name);
+}
 
 /// Bytes below which one core copies sooner than several have been woken.
 inline constexpr std::size_t parallel_copy_bytes = std::size_t{256} << 10;

@@ -4,14 +4,15 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <tuple>
 #include <utility>
 
 #include <kerkis/comm/checking.hpp>
 #include <kerkis/comm/group.hpp>
+#include <kerkis/comm/resources.hpp>
 
 namespace kerkis::comm {
 
@@ -22,6 +23,13 @@ class Steps {
   Steps(const Steps&) = delete;
   Steps& operator=(const Steps&) = delete;
   virtual ~Steps() = default;
+
+  /// In memory that is used again: every operation has steps, and the general allocator costs a tenth of a small one.
+  /// `owner` may be null.
+  static void* operator new(std::size_t bytes, Resources* owner) { return Resources::new_piece(owner, bytes); }
+  static void operator delete(void* steps, Resources*) { Resources::free_piece(steps); }
+  static void* operator new(std::size_t bytes) { return Resources::new_piece(nullptr, bytes); }
+  static void operator delete(void* steps) { Resources::free_piece(steps); }
 
   /// MPI has completed `request`. Starts the next MPI operation in it and returns false, or finishes (unpacks what has
   /// come) and returns true. With false and MPI_REQUEST_NULL it has requests of its own under way, and is called again
@@ -65,7 +73,7 @@ struct Deferred {
 };
 template <class Begin>
 struct DeferredCall final : Deferred {
-  explicit DeferredCall(Begin&& f) : call(std::move(f)) {}
+  explicit DeferredCall(const Begin& f) : call(f) {}
   int begin(MPI_Request* request) override { return call(request); }
   Begin call;
 };
@@ -76,16 +84,16 @@ struct Pending {
   Operation operation;
   std::chrono::milliseconds deadline{};  ///< 0: the policy's
   std::unique_ptr<Steps> steps;          ///< null: complete with `request`
-  std::shared_ptr<Group> group;
-  std::unique_ptr<Deferred> deferred;  ///< null: started
-  std::uint64_t checksum = 0;          ///< of what it reads, when it was called
-  MPI_Status status{};                 ///< of the MPI operation that came to its end last
+  bool several = false;                  ///< what `steps` says
+  Group* group = nullptr;                ///< kept alive by the Request
+  std::shared_ptr<Group> orphan_of;      ///< `group`, once the Request is gone
+  std::unique_ptr<Deferred> deferred;    ///< null: started
+  std::uint64_t checksum = 0;            ///< of what it reads, when it was called
+  MPI_Status status{};                   ///< of the MPI operation that came to its end last
+  bool under_way = false;
   bool complete = false;
   bool broken = false;    ///< has failed: never complete
   bool detached = false;  ///< its Request is gone
-
-  bool several() const { return steps && steps->several(); }
 };
-using PendingList = std::list<Pending>;
 
 }  // namespace kerkis::comm

@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <chrono>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <source_location>
@@ -34,22 +33,25 @@ class Rounds {
 };
 
 /// Of a persistent MPI request. `execution` is fenced at the start of each round.
-template <class ExecutionSpace, class Wire>
+template <Access access, class ExecutionSpace, class View>
 class WireRounds : public Rounds {
  public:
-  WireRounds(const ExecutionSpace& execution, const char* fence, Wire&& wire)
-      : execution_(execution), fence_(fence), wire_(std::move(wire)) {}
+  WireRounds(const ExecutionSpace& execution, const Communicator& communicator, const View& view, const char* fence)
+      : execution_(execution), fence_(fence), wire_(execution, communicator, view, fence) {}
+
+  /// What MPI moves in each round.
+  const auto& run() const { return wire_.run(); }
 
   void begin() override {
     execution_.fence(fence_);
-    if constexpr (!Wire::only_writes) wire_.pack();
+    if constexpr (access != Access::write) wire_.pack();
   }
   void end(const MPI_Status&) override { wire_.finish(); }
 
  protected:
   ExecutionSpace execution_;
   const char* fence_;
-  Wire wire_;
+  Wire<access, ExecutionSpace, View> wire_;
 };
 
 /// Of an operation that MPI cannot repeat.
@@ -71,8 +73,8 @@ class Restarts final : public Rounds {
 /// checking mode, or reduced in a fixed order.
 ///
 /// Between `start` and the end of the round the View belongs to the operation, as with a Request; between rounds it is
-/// the caller's. Deadlines, errors and the destructor are a Request's; the
-/// View and the communicator live as long as this object. See docs/contract.md.
+/// the caller's. Each round has a number of its own, as if the operation were called anew. Deadlines, errors and the
+/// destructor are a Request's; the View and the communicator live as long as this object. See docs/contract.md.
 class PersistentRequest {
  public:
   PersistentRequest() = default;  ///< of nothing: it can't be started
@@ -88,13 +90,13 @@ class PersistentRequest {
   void start() {
     require(state_ != nullptr, "a persistent operation that was not made is started");
     require(!active(), state_->pending.operation.name, ": a round is started before the last one is complete");
-    auto& engine = this->engine();
-    if (engine.poisoned()) engine.poll();
     comm::Pending& pending = state_->pending;
     if (pending.request == MPI_REQUEST_NULL) {
       state_->restarted = state_->rounds->restart();
       return;
     }
+    auto& engine = this->engine();
+    if (engine.poisoned()) engine.poll();
     state_->rounds->begin();
     pending.complete = false;
     engine.enter(*pending.group, pending.operation);
@@ -120,37 +122,33 @@ class PersistentRequest {
     end_round();
   }
 
+  /// Whether a round is under way.
   bool active() const { return state_ && (state_->active || state_->restarted.pending()); }
 
-  /// For the operations of the library: `begin(MPI_Request*)` makes the persistent request.
-  template <class Begin>
+  /// For the operations of the library: `begin(data, count, type, MPI_Request*)` makes the persistent request for what
+  /// `rounds` moves.
+  template <class Moved, class Begin>
   static PersistentRequest make(const Communicator& communicator, comm::Operation operation,
-                                std::chrono::milliseconds deadline, std::unique_ptr<comm::Rounds> rounds, Begin begin) {
-    auto& engine = *communicator.state()->engine;
-    if (engine.poisoned()) engine.poll();
-    PersistentRequest result;
-    result.state_ = std::make_unique<State>();
-    result.state_->communicator = communicator;
-    result.state_->rounds = std::move(rounds);
+                                std::chrono::milliseconds deadline, std::unique_ptr<Moved> rounds, Begin begin) {
+    const auto& run = rounds->run();
+    operation.type = run.type.name;
+    operation.order = run.type.order;
+    operation.count = run.count;
+    PersistentRequest result(communicator, operation, std::move(rounds));
     comm::Pending& pending = result.state_->pending;
-    pending.group = communicator.state()->group;
-    operation.axis = pending.group->name.c_str();
-    pending.operation = operation;
+    pending.group = communicator.state()->group.get();
+    pending.operation.axis = pending.group->name.c_str();
     pending.deadline = deadline;
     pending.complete = true;
-    engine.check_operation(begin(&pending.request), pending.operation);
+    result.engine().check_operation(begin(run.data, static_cast<int>(run.count), run.type.native, &pending.request),
+                                    pending.operation);
     return result;
   }
 
   /// The same where `start()` begins the nonblocking operation.
   template <class Start>
   static PersistentRequest restarting(const Communicator& communicator, const char* name, Start start) {
-    PersistentRequest result;
-    result.state_ = std::make_unique<State>();
-    result.state_->communicator = communicator;
-    result.state_->pending.operation.name = name;
-    result.state_->rounds = std::make_unique<comm::Restarts<Start>>(std::move(start));
-    return result;
+    return {communicator, {.name = name}, std::make_unique<comm::Restarts<Start>>(std::move(start))};
   }
 
  private:
@@ -161,6 +159,15 @@ class PersistentRequest {
     Request restarted;
     bool active = false;
   };
+
+  PersistentRequest(const Communicator& communicator, const comm::Operation& operation,
+                    std::unique_ptr<comm::Rounds> rounds)
+      : state_(std::make_unique<State>()) {
+    if (communicator.poisoned()) communicator.poll();
+    state_->communicator = communicator;
+    state_->rounds = std::move(rounds);
+    state_->pending.operation = operation;
+  }
 
   comm::Engine& engine() const { return *state_->communicator.state()->engine; }
   void end_round() {
@@ -174,7 +181,7 @@ class PersistentRequest {
         try {
           wait();
         } catch (const std::exception& error) {
-          std::fprintf(stderr, "kerkis: while a persistent request was destroyed: %s\n", error.what());
+          comm::report_unheard("a persistent request was destroyed", error);
         }
       }
       if (state_->active) {

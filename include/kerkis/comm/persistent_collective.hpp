@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <source_location>
-#include <utility>
 
 #include <kerkis/comm/all_reduce.hpp>
 #include <kerkis/comm/barrier.hpp>
@@ -37,29 +36,21 @@ PersistentRequest persistent_all_reduce(const ExecutionSpace& execution, const C
                                         const View& view, AllReduceOptions options = {},
                                         std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
+  comm::check_reduction<typename View::value_type, Functor>();
 #if MPI_VERSION >= 4
   if constexpr (!comm::always_in_order<typename View::value_type, Functor>) {
     if (!options.reproducible && options.shards == 0 && comm::repeats(communicator, view.size())) {
-      using Wire = comm::Wire<comm::Access::read_write, ExecutionSpace, View>;
-      const char* const fence = "kerkis::all_reduce";
+      using Rounds = comm::WireRounds<comm::Access::read_write, ExecutionSpace, View>;
       const auto reduction = comm::native_operation<typename View::non_const_value_type, Functor>(
           communicator, options.operation, "all_reduce");
       comm::meet(communicator, options.deadline, where);
-      Wire wire(execution, communicator, view, fence);
-      const auto run = wire.run();
-      return PersistentRequest::make(
-          communicator,
-          {.name = "all_reduce",
-           .type = run.type.name,
-           .order = run.type.order,
-           .count = run.count,
-           .reduction = reduction.name,
-           .where = where},
-          options.deadline, std::make_unique<comm::WireRounds<ExecutionSpace, Wire>>(execution, fence, std::move(wire)),
-          [run, op = reduction.native, native = communicator.native()](MPI_Request* request) {
-            return MPI_Allreduce_init(MPI_IN_PLACE, run.data, static_cast<int>(run.count), run.type.native, op, native,
-                                      MPI_INFO_NULL, request);
-          });
+      return PersistentRequest::make(communicator, {.name = "all_reduce", .reduction = reduction.name, .where = where},
+                                     options.deadline,
+                                     std::make_unique<Rounds>(execution, communicator, view, "kerkis::all_reduce"),
+                                     [&](void* data, int count, MPI_Datatype type, MPI_Request* request) {
+                                       return MPI_Allreduce_init(MPI_IN_PLACE, data, count, type, reduction.native,
+                                                                 communicator.native(), MPI_INFO_NULL, request);
+                                     });
     }
   }
 #endif
@@ -77,26 +68,17 @@ PersistentRequest persistent_broadcast(const ExecutionSpace& execution, const Co
 #if MPI_VERSION >= 4
   if (comm::repeats(communicator, view.size())) {
     comm::meet(communicator, options.deadline, where);
-    const char* const fence = "kerkis::broadcast";
-    const auto make = [&]<class Wire>(Wire&& wire) {
-      const auto run = wire.run();
+    const auto make = [&]<comm::Access access>() {
+      using Rounds = comm::WireRounds<access, ExecutionSpace, View>;
       return PersistentRequest::make(
-          communicator,
-          {.name = "broadcast",
-           .type = run.type.name,
-           .order = run.type.order,
-           .count = run.count,
-           .root = options.root,
-           .where = where},
-          options.deadline, std::make_unique<comm::WireRounds<ExecutionSpace, Wire>>(execution, fence, std::move(wire)),
-          [run, root = options.root, native = communicator.native()](MPI_Request* request) {
-            return MPI_Bcast_init(run.data, static_cast<int>(run.count), run.type.native, root, native, MPI_INFO_NULL,
-                                  request);
+          communicator, {.name = "broadcast", .root = options.root, .where = where}, options.deadline,
+          std::make_unique<Rounds>(execution, communicator, view, "kerkis::broadcast"),
+          [&](void* data, int count, MPI_Datatype type, MPI_Request* request) {
+            return MPI_Bcast_init(data, count, type, options.root, communicator.native(), MPI_INFO_NULL, request);
           });
     };
-    if (communicator.rank() == options.root)
-      return make(comm::Wire<comm::Access::read, ExecutionSpace, View>(execution, communicator, view, fence));
-    return make(comm::Wire<comm::Access::write, ExecutionSpace, View>(execution, communicator, view, fence));
+    return communicator.rank() == options.root ? make.template operator()<comm::Access::read>()
+                                               : make.template operator()<comm::Access::write>();
   }
 #endif
   return PersistentRequest::restarting(communicator, "broadcast", [execution, communicator, view, options, where] {

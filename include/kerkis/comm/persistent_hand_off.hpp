@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <source_location>
-#include <utility>
 
 #include <kerkis/comm/hand_off.hpp>
 #include <kerkis/comm/persistent.hpp>
@@ -13,17 +12,17 @@ namespace kerkis {
 namespace comm {
 
 /// Of a receive, which unpacks as much as has come.
-template <class ExecutionSpace, class Wire>
-class ReceiveRounds final : public WireRounds<ExecutionSpace, Wire> {
+template <class ExecutionSpace, class View>
+class ReceiveRounds final : public WireRounds<Access::write, ExecutionSpace, View> {
  public:
-  ReceiveRounds(const ExecutionSpace& execution, const char* fence, Wire&& wire, Received* received)
-      : WireRounds<ExecutionSpace, Wire>(execution, fence, std::move(wire)), received_(received) {}
+  ReceiveRounds(const ExecutionSpace& execution, const Communicator& communicator, const View& view, const char* fence,
+                Received* received)
+      : WireRounds<Access::write, ExecutionSpace, View>(execution, communicator, view, fence), received_(received) {}
 
   void end(const MPI_Status& status) override {
-    int count = 0;
-    check(MPI_Get_count(&status, this->wire_.run().type.native, &count), "MPI_Get_count");
-    this->wire_.finish(static_cast<std::size_t>(count));
-    if (received_ != nullptr) *received_ = {status.MPI_SOURCE, static_cast<std::size_t>(count)};
+    const std::size_t count = elements_of(status, this->run().type.native);
+    this->wire_.finish(count);
+    if (received_ != nullptr) *received_ = {status.MPI_SOURCE, count};
   }
 
  private:
@@ -37,28 +36,18 @@ template <class ExecutionSpace, class View>
 PersistentRequest persistent_send(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                                   SendOptions options, std::source_location where = std::source_location::current()) {
   using Element = typename View::non_const_value_type;
-  using Wire = comm::Wire<comm::Access::read, ExecutionSpace, View>;
-  const char* const fence = "kerkis::send";
   comm::check_peer("send", communicator, options.to);
   comm::check_tag("send", communicator, options.tag);
   if (view.size() >= comm::piece_length(communicator, sizeof(Element)))
     return PersistentRequest::restarting(communicator, "send", [execution, communicator, view, options, where] {
       return send(execution, communicator, view, options, where);
     });
-  Wire wire(execution, communicator, view, fence);
-  const auto run = wire.run();
+  using Rounds = comm::WireRounds<comm::Access::read, ExecutionSpace, View>;
   return PersistentRequest::make(
-      communicator,
-      {.name = "send",
-       .type = run.type.name,
-       .count = run.count,
-       .peer = options.to,
-       .collective = false,
-       .where = where},
-      options.deadline, std::make_unique<comm::WireRounds<ExecutionSpace, Wire>>(execution, fence, std::move(wire)),
-      [run, options, native = communicator.native()](MPI_Request* request) {
-        return MPI_Send_init(run.data, static_cast<int>(run.count), run.type.native, options.to, options.tag, native,
-                             request);
+      communicator, {.name = "send", .peer = options.to, .collective = false, .where = where}, options.deadline,
+      std::make_unique<Rounds>(execution, communicator, view, "kerkis::send"),
+      [&](const void* data, int count, MPI_Datatype type, MPI_Request* request) {
+        return MPI_Send_init(data, count, type, options.to, options.tag, communicator.native(), request);
       });
 }
 
@@ -68,29 +57,19 @@ PersistentRequest persistent_receive(const ExecutionSpace& execution, const Comm
                                      const View& view, ReceiveOptions options,
                                      std::source_location where = std::source_location::current()) {
   using Element = typename View::non_const_value_type;
-  using Wire = comm::Wire<comm::Access::write, ExecutionSpace, View>;
-  const char* const fence = "kerkis::receive";
   comm::check_source("receive", communicator, options.from);
   comm::check_tag("receive", communicator, options.tag);
   if (view.size() >= comm::piece_length(communicator, sizeof(Element)))
     return PersistentRequest::restarting(communicator, "receive", [execution, communicator, view, options, where] {
       return receive(execution, communicator, view, options, where);
     });
-  Wire wire(execution, communicator, view, fence);
-  const auto run = wire.run();
+  using Rounds = comm::ReceiveRounds<ExecutionSpace, View>;
+  const int from = options.from == any_rank ? MPI_ANY_SOURCE : options.from;
   return PersistentRequest::make(
-      communicator,
-      {.name = "receive",
-       .type = run.type.name,
-       .count = run.count,
-       .peer = options.from,
-       .collective = false,
-       .where = where},
-      options.deadline,
-      std::make_unique<comm::ReceiveRounds<ExecutionSpace, Wire>>(execution, fence, std::move(wire), options.received),
-      [run, options, native = communicator.native()](MPI_Request* request) {
-        return MPI_Recv_init(run.data, static_cast<int>(run.count), run.type.native,
-                             options.from == any_rank ? MPI_ANY_SOURCE : options.from, options.tag, native, request);
+      communicator, {.name = "receive", .peer = options.from, .collective = false, .where = where}, options.deadline,
+      std::make_unique<Rounds>(execution, communicator, view, "kerkis::receive", options.received),
+      [&](void* data, int count, MPI_Datatype type, MPI_Request* request) {
+        return MPI_Recv_init(data, count, type, from, options.tag, communicator.native(), request);
       });
 }
 

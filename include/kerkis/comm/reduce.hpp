@@ -60,6 +60,7 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
                ReduceOptions options = {}, std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
   using Element = typename View::value_type;
+  comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce";
   constexpr bool always = comm::always_in_order<Element, Functor>;
   comm::check_root("reduce", communicator, options.root);
@@ -92,6 +93,7 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
                std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
   using Element = typename Receive::value_type;
+  comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce";
   constexpr bool always = comm::always_in_order<Element, Functor>;
   comm::check_root("reduce", communicator, options.root);

@@ -105,7 +105,9 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
                        const Receive& receive, ReduceScatterOptions options = {},
                        std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
+  comm::check_apart("reduce_scatter", send, receive);
   using Element = typename Receive::value_type;
+  comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce_scatter";
   constexpr bool always = comm::always_in_order<Element, Functor>;
   const comm::Blocks blocks("reduce_scatter", communicator, options.counts, receive.size());
@@ -139,6 +141,7 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
                        std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
   using Element = typename View::value_type;
+  comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce_scatter";
   constexpr bool always = comm::always_in_order<Element, Functor>;
   const auto blocks = comm::Blocks::of("reduce_scatter", communicator, options.counts, view.size());

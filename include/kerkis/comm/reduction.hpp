@@ -135,14 +135,12 @@ NativeOperation named_operation(const Communicator& communicator, Reduction redu
                                       : "complex numbers"));
 }
 
-/// The functor's operation or, for `Named`, the option's. Throws InputError if the element type does not have it.
+/// Refuses elements and functors that make no reduction; at once, as `check_pair` does.
 template <class T, class Functor>
-NativeOperation native_operation(const Communicator& communicator, [[maybe_unused]] Reduction reduction,
-                                 [[maybe_unused]] const char* caller) {
+constexpr auto check_reduction() {
   if constexpr (std::is_same_v<Functor, Named>) {
-    static_assert(std::is_arithmetic_v<T> || is_complex<T>,
+    static_assert(std::is_arithmetic_v<T> || is_complex<T> || is_half<T>,
                   "kerkis: a reduction of elements that are no numbers takes a functor: all_reduce<Functor>(…)");
-    return named_operation<T>(communicator, reduction, caller);
   } else {
     static_assert(std::is_trivially_copyable_v<T>, "kerkis: the elements of a reduction are trivially copyable");
     static_assert(std::is_empty_v<Functor> && std::is_default_constructible_v<Functor>,
@@ -153,6 +151,16 @@ NativeOperation native_operation(const Communicator& communicator, [[maybe_unuse
         "kerkis: the functor of a reduction says whether it commutes: static constexpr bool commutes");
     static_assert(std::is_invocable_r_v<T, const Functor&, const T&, const T&>,
                   "kerkis: the functor of a reduction makes one element of two");
+  }
+}
+
+/// The functor's operation or, for `Named`, the option's. Throws InputError if the element type does not have it.
+template <class T, class Functor>
+NativeOperation native_operation(const Communicator& communicator, [[maybe_unused]] Reduction reduction,
+                                 [[maybe_unused]] const char* caller) {
+  if constexpr (std::is_same_v<Functor, Named>) {
+    return named_operation<T>(communicator, reduction, caller);
+  } else {
     if (!communicator.state()) return {};
     return {communicator.state()->engine->operation(&apply<T, Functor>, Functor::commutes), "functor", true};
   }

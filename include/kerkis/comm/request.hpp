@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <chrono>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
@@ -25,7 +24,9 @@ namespace kerkis {
 /// See docs/contract.md for buffers, order, progress, deadlines and failure.
 class Request {
  public:
-  Request() = default;  ///< complete
+  Request() = default;                          ///< complete
+  Request(const Request&) = delete;             // kerkis: a Request is moved, not copied: std::move(request)
+  Request& operator=(const Request&) = delete;  // kerkis: the same
   Request(Request&& other) noexcept { swap(other); }
   Request& operator=(Request&& other) noexcept {
     Request taken(std::move(other));
@@ -36,7 +37,7 @@ class Request {
 
   /// Whether it is complete. Throws CommError.
   bool test() {
-    if (pending() && engine().test(*place_)) release();
+    if (pending() && engine().test(*pending_)) release();
     return !pending();
   }
 
@@ -44,77 +45,70 @@ class Request {
   /// returns at once.
   void wait() {
     if (!pending()) return;
-    engine().wait(*place_);
+    engine().wait(*pending_);
     release();
   }
 
+  /// Whether it is under way.
   bool pending() const { return static_cast<bool>(communicator_.state()); }
 
   /// Withdraws a receive to which no message has come: returns true, and the request is complete without having
   /// received. Returns false for everything else, which goes on.
   bool cancel() {
-    if (!pending() || place_->complete || place_->operation.collective || *place_->operation.name != 'r' ||
-        place_->request == MPI_REQUEST_NULL)  // the rest of a message
+    if (!pending() || pending_->complete || pending_->operation.collective || *pending_->operation.name != 'r' ||
+        pending_->request == MPI_REQUEST_NULL)  // the rest of a message
       return false;
-    int done = 0, cancelled = 0;
-    MPI_Status status;
-    engine().check_operation(MPI_Cancel(&place_->request), place_->operation);
-    engine().check_operation(MPI_Request_get_status(place_->request, &done, &status), place_->operation);
-    if (done != 0) MPI_Test_cancelled(&status, &cancelled);
-    if (cancelled == 0) return false;
-    MPI_Test(&place_->request, &done, MPI_STATUS_IGNORE);
-    release();
-    return true;
+    bool withdrawn = false;
+    engine().check_operation(comm::withdraw(pending_->request, withdrawn), pending_->operation);
+    if (withdrawn) release();
+    return withdrawn;
   }
 
   /// The operation goes on without this handle, its buffers kept: `poll` and every wait of its communicator move it
   /// on.
   void detach() {
     if (!pending()) return;
-    engine().detach(place_);
+    engine().detach(*pending_, communicator_.state()->group);
     communicator_ = Communicator();
   }
 
-  /// For who waits by `test` and other means: throws the deadline's report, on every rank, once `waited` has passed it.
-  /// `also` is put behind it.
-  void check_deadline(std::chrono::milliseconds waited, std::string_view also = {}) {
-    if (pending()) engine().check_deadline(*place_, waited, also);
+  /// For who waits by `test` and other means: throws the deadline's report, on every rank, once `waited` has passed it,
+  /// and before that prints it if `first` is true. `also` is put behind it.
+  void check_deadline(std::chrono::milliseconds waited, bool first, std::string_view also = {}) {
+    if (pending()) engine().check_deadline(*pending_, waited, first, also);
   }
   bool expired(std::chrono::milliseconds waited) const {
-    return pending() && engine().expired(place_->deadline, waited);
+    return pending() && engine().expired(pending_->deadline, waited);
   }
 
   /// What is pending, for messages: "all_reduce #7 of 4096 float over 'data', called at trainer.hpp:88"; else "".
-  std::string text() const { return pending() ? place_->operation.text() : std::string(); }
+  std::string text() const { return pending() ? pending_->operation.text() : std::string(); }
 
   /// For waits for several requests: `test` without its poll, then, of a pending one, what the wait needs.
   bool advance() {
-    if (pending() && engine().advance(*place_)) release();
+    if (pending() && engine().advance(*pending_)) release();
     return !pending();
   }
-  std::string report(std::chrono::milliseconds waited) const { return engine().report(*place_, waited); }
   const Communicator& communicator() const { return communicator_; }
   comm::Engine& engine() const { return *communicator_.state()->engine; }
 
   /// For the operations of the library: starts what `begin(MPI_Request*)`, which holds all that it needs by value,
   /// returns the MPI code of; in checking mode later than here. `steps` lives until completion.
   template <class Begin>
-  static Request start(const Communicator& communicator, comm::Operation operation, std::chrono::milliseconds deadline,
-                       std::unique_ptr<comm::Steps> steps, Begin begin) {
+  static Request start(const Communicator& communicator, const comm::Operation& operation,
+                       std::chrono::milliseconds deadline, std::unique_ptr<comm::Steps> steps, const Begin& begin) {
     const auto& state = *communicator.state();
-    Request result;
-    result.place_ = state.engine->start(state.group, operation, deadline, std::move(steps), std::move(begin));
-    result.communicator_ = communicator;
-    return result;
+    return {state.engine->start(state.group, operation, deadline, std::move(steps), begin), communicator};
   }
 
  private:
+  Request(comm::Pending& pending, const Communicator& communicator) : pending_(&pending), communicator_(communicator) {}
   void swap(Request& other) noexcept {
-    std::swap(place_, other.place_);
+    std::swap(pending_, other.pending_);
     std::swap(communicator_, other.communicator_);
   }
   void release() {
-    engine().remove(place_);
+    engine().remove(*pending_);
     communicator_ = Communicator();
   }
   void finish() noexcept {
@@ -123,14 +117,14 @@ class Request {
       try {
         return wait();
       } catch (const std::exception& error) {
-        std::fprintf(stderr, "kerkis: while a request was destroyed: %s\n", error.what());
+        comm::report_unheard("a request was destroyed", error);
       }
     }
-    engine().announce(message("an exception abandoned ", place_->operation.text(), " on rank ", engine().rank()));
-    communicator_ = Communicator();  // the engine keeps the operation, for ever
+    engine().abandon(*pending_, communicator_.state()->group);
+    communicator_ = Communicator();
   }
 
-  comm::PendingList::iterator place_;
+  comm::Pending* pending_ = nullptr;
   Communicator communicator_;
 };
 

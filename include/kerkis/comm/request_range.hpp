@@ -5,12 +5,12 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
-#include <cstdio>
 #include <functional>
 #include <optional>
 #include <ranges>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <kerkis/comm/request.hpp>
@@ -80,10 +80,7 @@ void wait_together(Requests& requests, Complete&& complete) {
   const auto late = [&](milliseconds waited, bool report) {
     for_each_pending(requests, [&](std::size_t index, Request& request) {
       if (!report && !request.expired(waited)) return true;
-      const std::string others = others_pending(requests, index);
-      request.check_deadline(waited, others);
-      if (report) std::fprintf(stderr, "kerkis: still waiting: %s%s\n", request.report(waited).c_str(), others.c_str());
-      report = false;
+      request.check_deadline(waited, std::exchange(report, false), others_pending(requests, index));
       return true;
     });
   };
@@ -209,36 +206,44 @@ template <comm::RequestRange Range>
   return found;
 }
 
-// The same for requests that are given one by one.
+/// @name The same for requests that are given one by one
+/// @{
+/// Waits for all.
 template <class... R>
   requires comm::Requests<R...>
 void wait_all(R&&... requests) {
   wait_all(comm::refer(requests...));
 }
+/// Waits for one.
 template <class... R>
   requires comm::Requests<R...>
 [[nodiscard]] std::optional<std::size_t> wait_any(R&&... requests) {
   return wait_any(comm::refer(requests...));
 }
+/// Waits for one or more.
 template <class... R>
   requires comm::Requests<R...>
 [[nodiscard]] std::vector<std::size_t> wait_some(R&&... requests) {
   return wait_some(comm::refer(requests...));
 }
+/// Whether all are complete.
 template <class... R>
   requires comm::Requests<R...>
 [[nodiscard]] bool test_all(R&&... requests) {
   return test_all(comm::refer(requests...));
 }
+/// One that is complete.
 template <class... R>
   requires comm::Requests<R...>
 [[nodiscard]] std::optional<std::size_t> test_any(R&&... requests) {
   return test_any(comm::refer(requests...));
 }
+/// All that are complete.
 template <class... R>
   requires comm::Requests<R...>
 [[nodiscard]] std::vector<std::size_t> test_some(R&&... requests) {
   return test_some(comm::refer(requests...));
 }
+/// @}
 
 }  // namespace kerkis

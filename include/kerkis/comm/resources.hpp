@@ -67,11 +67,15 @@ class Block {
 /// fresh from the system costs a page fault every 4 KiB, and what was found out about the MPI library.
 class Resources {
  public:
-  Resources() { free_.reserve(most_ + 1); }
+  Resources() {
+    free_.reserve(most_ + 1);
+    free_pieces_.reserve(most_);
+  }
   Resources(const Resources&) = delete;
   Resources& operator=(const Resources&) = delete;
   ~Resources() {
     for (Block& block : free_) block.owner_ = nullptr;
+    for (void* const piece : free_pieces_) ::operator delete(piece);
   }
 
   /// At least so many bytes, contents unspecified; `owner` null: of nobody, freed at its end.
@@ -85,6 +89,29 @@ class Resources {
     return Block(space, space.allocate(whole), whole, owner);
   }
 
+  /// Memory for a small object, aligned as by the general `new`. `owner` null: of nobody. What is not freed when the
+  /// owner ends is never freed.
+  static void* new_piece(Resources* owner, std::size_t bytes) {
+    if (bytes > piece_bytes_ - header_bytes_) owner = nullptr;
+    void* piece = nullptr;
+    if (owner != nullptr && !owner->free_pieces_.empty()) {
+      piece = owner->free_pieces_.back();
+      owner->free_pieces_.pop_back();
+    } else {
+      piece = ::operator new(owner != nullptr ? piece_bytes_ : header_bytes_ + bytes);
+    }
+    *static_cast<Resources**>(piece) = owner;
+    return static_cast<std::byte*>(piece) + header_bytes_;
+  }
+  static void free_piece(void* object) noexcept {
+    void* const piece = static_cast<std::byte*>(object) - header_bytes_;
+    Resources* const owner = *static_cast<Resources**>(piece);
+    if (owner != nullptr && owner->free_pieces_.size() < owner->free_pieces_.capacity())
+      owner->free_pieces_.push_back(piece);
+    else
+      ::operator delete(piece);
+  }
+
   std::optional<bool> device_aware;     ///< found out at first use
   int largest_tag = -1;                 ///< of users; found out at first use
   std::uint32_t next_long_message = 0;  ///< numbers messages that go in pieces
@@ -92,6 +119,7 @@ class Resources {
  private:
   friend class Block;
   static constexpr std::size_t most_ = 24;
+  static constexpr std::size_t piece_bytes_ = 512, header_bytes_ = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
   Block find(const BufferSpace& space, std::size_t bytes) {
     std::size_t best = free_.size();
@@ -115,6 +143,7 @@ class Resources {
   }
 
   std::vector<Block> free_;
+  std::vector<void*> free_pieces_;
 };
 
 inline Block::~Block() {

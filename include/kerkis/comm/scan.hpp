@@ -33,6 +33,7 @@ Request scan(const ExecutionSpace& execution, const Communicator& communicator, 
              const Receive& receive, ScanOptions options = {},
              std::source_location where = std::source_location::current()) {
   const comm::ElementWise ranks{&MPI_Iscan, "scan", "kerkis::scan", false, options.operation, options.deadline, where};
+  comm::check_apart("scan", send, receive);
   return ranks.between<Functor, comm::Access::write>(execution, communicator, send, receive);
 }
 

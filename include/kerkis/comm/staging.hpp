@@ -2,6 +2,9 @@
 #pragma once
 
 #include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>  // where Open MPI declares its queries
+#endif
 
 #include <Kokkos_Core.hpp>
 #include <array>
@@ -86,6 +89,10 @@ inline bool mpi_takes_device_memory() {
   if (MPIX_GPU_query_support(MPIX_GPU_SUPPORT_HIP, &supported) != MPI_SUCCESS) supported = 0;
 #elif defined(MPIX_GPU_SUPPORT_ZE) && defined(KOKKOS_ENABLE_SYCL)
   if (MPIX_GPU_query_support(MPIX_GPU_SUPPORT_ZE, &supported) != MPI_SUCCESS) supported = 0;
+#elif defined(MPIX_CUDA_AWARE_SUPPORT) && defined(KOKKOS_ENABLE_CUDA)
+  supported = MPIX_Query_cuda_support();
+#elif defined(MPIX_ROCM_AWARE_SUPPORT) && defined(KOKKOS_ENABLE_HIP)
+  supported = MPIX_Query_rocm_support();
 #endif
   return supported != 0;
 }

@@ -7,6 +7,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,8 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -132,9 +131,9 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch() {
-    if (thread_.joinable()) {
+    if (board_ != nullptr) {
       close(std::exchange(stop_[1], -1));  // ends the thread's poll
-      thread_.join();
+      pthread_join(thread_, nullptr);
     }
     for (const int end : stop_)
       if (end >= 0) close(end);
@@ -142,17 +141,19 @@ class Watch {
 
   const WatchAddress& address() const { return address_; }
 
-  /// Starts the thread. Signals stay with the threads of the program.
+  /// Starts the thread. Signals stay with the threads of the program. Without a thread the others see no state.
   void start(const Board& board, std::uint64_t token) {
     if (address_.port == 0) return;
+    board_ = &board;
+    token_ = token;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      thread_ = std::thread([this, &board, token] { serve(board, token); });
-    } catch (const std::system_error&) {
-      // Without a thread the others see no state.
-    }
+    const auto serve_all = [](void* self) -> void* {
+      static_cast<const Watch*>(self)->serve();
+      return nullptr;
+    };
+    if (pthread_create(&thread_, nullptr, serve_all, this) != 0) board_ = nullptr;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
@@ -183,7 +184,7 @@ class Watch {
     freeifaddrs(list);
   }
 
-  void serve(const Board& board, std::uint64_t token) const {
+  void serve() const {
     std::array<pollfd, 2> wanted{{{listener_.get(), POLLIN, 0}, {stop_[0], POLLIN, 0}}};
     for (;;) {
       if (::poll(wanted.data(), wanted.size(), -1) < 0 && errno != EINTR) return;
@@ -191,10 +192,10 @@ class Watch {
       if ((wanted[0].revents & POLLIN) == 0) continue;
       Socket asker(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       WatchQuestion question{};
-      if (!asker || !asker.read(&question, sizeof question) || question.token != token) continue;
-      std::vector<PeerState> answer(board.ranks());
+      if (!asker || !asker.read(&question, sizeof question) || question.token != token_) continue;
+      std::vector<PeerState> answer(board_->ranks());
       for (std::size_t rank = 0; rank < answer.size(); ++rank)
-        answer[rank] = board.read(rank, static_cast<int>(question.group));
+        answer[rank] = board_->read(rank, static_cast<int>(question.group));
       asker.write(answer.data(), answer.size() * sizeof(PeerState));
     }
   }
@@ -202,7 +203,9 @@ class Watch {
   Socket listener_;
   std::array<int, 2> stop_{-1, -1};
   WatchAddress address_;
-  std::thread thread_;
+  const Board* board_ = nullptr;  // set while the thread runs
+  std::uint64_t token_ = 0;
+  pthread_t thread_{};
 };
 
 }  // namespace kerkis::comm

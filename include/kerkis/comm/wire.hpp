@@ -37,33 +37,6 @@ enum class Access { read, write, read_write, send };
 /// and longer Views go faster packed.
 inline constexpr std::size_t typed_from = 5'800, typed_to = 8'192;
 
-/// An MPI type that frees itself; MPI keeps it as long as operations use it.
-struct FreeType {
-  void operator()(MPI_Datatype* type) const {
-    MPI_Type_free(type);
-    delete type;
-  }
-};
-using OwnType = std::unique_ptr<MPI_Datatype, FreeType>;
-
-/// The elements of a shape, in their order. Throws CommError.
-inline OwnType type_of(const Shape& shape, MPI_Datatype element, std::size_t element_bytes) {
-  MPI_Datatype type = element;
-  const bool lines = shape.stride[0] == 1;
-  int length = lines ? static_cast<int>(shape.extent[0]) : 1;  // of a block
-  for (int d = lines && shape.rank > 1 ? 1 : 0; d < shape.rank; ++d) {
-    MPI_Datatype inner = type;
-    const int code = MPI_Type_create_hvector(static_cast<int>(shape.extent[d]), length,
-                                             static_cast<MPI_Aint>(shape.stride[d] * element_bytes), inner, &type);
-    if (inner != element) MPI_Type_free(&inner);
-    check(code, "MPI_Type_create_hvector");
-    length = 1;
-  }
-  OwnType result(new MPI_Datatype(type));
-  check(MPI_Type_commit(result.get()), "MPI_Type_commit");
-  return result;
-}
-
 /// Copies elements `begin` to `end` of a View to a run (`packing`) or back; complete when it returns.
 template <bool packing, class ExecutionSpace, class View>
 void copy_now(const ExecutionSpace& execution, const View& view, const Shape& shape,
@@ -90,9 +63,8 @@ void copy_now(const ExecutionSpace& execution, const View& view, const Shape& sh
 
 /// The elements of a View as one run in memory that MPI can reach, in the order of `shape_of`: the View's own memory
 /// where it has no gaps and is within reach, a buffer of the communicator's otherwise. (To send: or one element of a
-/// type that describes them all.) The execution-space instance has
-/// been fenced when the constructor returns, and again when `finish` has unpacked. The run stays where it is when the
-/// wire is moved.
+/// type that describes them all.) The execution-space instance has been fenced when the constructor returns, and again
+/// when `finish` has unpacked. The run stays where it is when the wire is moved.
 template <Access access, class ExecutionSpace, class View>
 class Wire {
  public:
@@ -113,26 +85,27 @@ class Wire {
   /// `on_host`: the run lies in host memory also where MPI reaches the device's, for who computes with it.
   Wire(const ExecutionSpace& execution, const Communicator& communicator, const View& view, const char* fence,
        [[maybe_unused]] bool on_host = false)
-      : view_(view), run_{const_cast<Element*>(view.data()), view.size(), datatype<Element>(communicator)} {
+      : view_(view), run_{const_cast<Element*>(view.data()), view.size(), datatype<Element>(communicator)},
+        resources_(comm::resources(communicator)) {
     if constexpr (View::rank() > 1)
       run_.type.order = first_index_fastest<View> ? "first index fastest" : "last index fastest";
-    if (fence != fenced) execution.fence(fence);
+    if (fence != fenced) comm::fence(execution, fence);
     const bool staged = communicator.state() && communicator.state()->engine->options().stage;
     bool aware = false;
     if constexpr (!host_reaches) aware = !on_host && device_aware<typename View::memory_space>(execution, communicator);
     if (run_.count == 0 || ((host_reaches || aware) && !staged && is_run(view))) return;
     if constexpr (access == Access::send && host_reaches)
       if (const std::size_t bytes = run_.count * sizeof(Element); !staged && bytes > typed_from && bytes <= typed_to) {
-        type_ = type_of(shape_of(view), run_.type.native, sizeof(Element));
-        run_.type.native = *type_;
+        run_.type.native = communicator.state()->engine->strided(shape_of(view), run_.type.native, sizeof(Element));
         run_.count = 1;
+        typed_ = true;
         return;
       }
     const BufferSpace* space = &buffers_of<StagingSpace<ExecutionSpace>>();
     if constexpr (!host_reaches)
       if (aware && !staged) space = &buffers_of<typename View::memory_space>();
-    packed_ = std::make_unique<Packed>(Packed{
-        execution, shape_of(view), Resources::lend(resources(communicator), *space, run_.count * sizeof(Element))});
+    packed_ = std::make_unique<Packed>(
+        Packed{execution, shape_of(view), Resources::lend(resources_, *space, run_.count * sizeof(Element))});
     run_.data = static_cast<Element*>(packed_->buffer.data());
     if constexpr (access != Access::write) pack();
   }
@@ -145,12 +118,15 @@ class Wire {
   /// Of the elements of a View that MPI reads where the caller could write; else 0.
   std::uint64_t checksum() const {
     if constexpr (only_reads && host_reaches)
-      return packed() || type_ ? 0 : checksum_of(run_.data, run_.count * sizeof(Element));
+      return packed() || typed_ ? 0 : checksum_of(run_.data, run_.count * sizeof(Element));
     return 0;
   }
 
   /// Whether something has to live, or to be done, until the operation is complete.
-  bool needed() const { return packed() || type_ || view_.use_count() > 0; }
+  bool needed() const { return packed() || view_.use_count() > 0; }
+
+  /// Of the communicator; may be null.
+  Resources* resources() const { return resources_; }
 
   /// Puts the View's elements in the buffer, if there is one.
   void pack() {
@@ -174,8 +150,9 @@ class Wire {
 
   View view_;
   Run<Element> run_;
+  Resources* resources_;
   std::unique_ptr<Packed> packed_;  // apart, so that a wire without a buffer is small
-  OwnType type_;
+  bool typed_ = false;
 };
 
 /// Keeps wires until an operation is complete, and finishes them.
@@ -203,9 +180,11 @@ class KeepWires final : public Steps {
 
 /// Null if there is nothing to keep.
 template <class... Wires>
-std::unique_ptr<Steps> keep(Wires... wires) {
-  if ((... || wires.needed())) return std::make_unique<KeepWires<Wires...>>(std::move(wires)...);
-  return nullptr;
+std::unique_ptr<Steps> keep(Wires&&... wires) {
+  if (!(... || wires.needed())) return nullptr;
+  Resources* owner = nullptr;
+  ((owner = owner != nullptr ? owner : wires.resources()), ...);
+  return std::unique_ptr<Steps>(new (owner) KeepWires<Wires...>(std::move(wires)...));
 }
 
 }  // namespace kerkis::comm

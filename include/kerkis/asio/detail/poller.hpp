@@ -234,15 +234,18 @@ class Poller final : public ContextUser {
     boost::asio::defer(io_->strand, [self = self()] { self->visit(); });
   }
 
-  /// The deadline of a request counts from where its wait began.
+  /// The deadline of a request, and its first report, count from where its wait began.
   void check_deadlines() {
     const auto now = Clock::now();
     if (now - checked_ < std::chrono::milliseconds(1)) return;
     checked_ = now;
     for (std::size_t i = 0; i < pending_.size();) {
       Waiter& waiter = *pending_[i];
+      const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now - waiter.start);
+      const bool first = !waiter.reported && waited >= waiter.request.engine().options().wait.first_report;
+      waiter.reported |= first;
       try {
-        waiter.request.check_deadline(std::chrono::duration_cast<std::chrono::milliseconds>(now - waiter.start));
+        waiter.request.check_deadline(waited, first);
         ++i;
       } catch (...) {
         waiter.complete(std::current_exception());

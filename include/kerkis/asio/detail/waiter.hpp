@@ -42,6 +42,7 @@ class Waiter {
   Request request;
   std::size_t place = 0;  // in the poller's list
   Clock::time_point start{};
+  bool reported = false;       // on stderr, that the wait is long
   std::exception_ptr failure;  // of a peer, seen at `failed`
   Clock::time_point failed{};
 };
