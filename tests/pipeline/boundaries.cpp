@@ -156,6 +156,9 @@ Result run(const kk::Communicator& pipeline, const kk::schedule::Table& table, i
   for (int step = 0; step < steps; ++step) {
     std::rotate(samples.begin(), samples.begin() + 1, samples.end());  // other shapes in every step
     Kokkos::deep_copy(store.gradients(), 0);
+    if (step > 0)  // leaves no trace
+      executor.train(
+          context(pipeline, workspace), samples, [](int, const auto&) { CHECK(false); }, [] { return false; });
     result.loss = executor.train(context(pipeline, workspace), samples, [](int, const auto&) {});
   }
   for (const auto* parameter : store.parameters())

@@ -38,6 +38,9 @@ Result run(const kk::Communicator& pipeline, const kk::schedule::Table& table, i
   for (int step = 0; step < steps; ++step) {
     result = {};
     Kokkos::deep_copy(store.gradients(), 0);
+    if (step > 0)  // leaves no trace
+      executor.train(
+          context(pipeline, workspace), samples, [](int, const auto&) { CHECK(false); }, [] { return false; });
     result.loss = executor.train(context(pipeline, workspace), samples,
                                  [&](int chunk, const auto&) { result.ready.push_back(chunk); });
   }
@@ -206,5 +209,16 @@ TEST_CASE("what does not fit is refused before anything is sent") {
   const kk::schedule::Table training = kk::schedule::make_table<kk::OneForwardOneBackward>({world.size(), 3});
   kk::PipelineExecutor<Wave> trains(world, training, stages.pointers(), 4);
   CHECK_THROWS_AS(trains.train(context(world, workspace), samples, ready), kk::InputError);
+  const auto make = [&](const kk::schedule::Table& its, std::vector<Wave*> stages_of_rank) {
+    kk::PipelineExecutor<Wave>(world, its, std::move(stages_of_rank), 4);
+  };
+  const std::string ranks = kk::message(" ranks, but 'world' has ", world.size());
+  const kk::schedule::Table wider = kk::schedule::make_table<kk::OneForwardOneBackward>({world.size() + 1, 3});
+  CHECK_THROWS_WITH_AS(make(wider, stages.pointers()),
+                       kk::message("pipeline: the table is for ", world.size() + 1, ranks).c_str(), kk::InputError);
+  CHECK_THROWS_WITH_AS(make(training, {}), "pipeline: the table has 1 stages on a rank, but 0 are given",
+                       kk::InputError);
+  CHECK_THROWS_WITH_AS(make(training, {nullptr}), "pipeline: the table has 1 stages on a rank, but 0 are given",
+                       kk::InputError);
   CHECK(!world.poisoned());
 }

@@ -89,6 +89,12 @@ TEST_CASE("dropout 0.1, untied weights") {
 
 TEST_CASE("SGD with momentum, without clipping") { check<double>({.name = "sgd", .clip = 0, .sgd = true}); }
 
+// The norms are on both sides of the limit.
+TEST_CASE("post-validation") {
+  check<double>({.name = "post-validation, AdamW", .clip = 1.8, .post_validation = true});
+  check<double>({.name = "post-validation, SGD", .clip = 1.8, .sgd = true, .post_validation = true});
+}
+
 TEST_CASE("7 sequences, 5 layers, 3 heads, a vocabulary of 257") {
   check<double>({.name = "uneven", .model = uneven, .batch = 7, .microbatches = 3});
 }

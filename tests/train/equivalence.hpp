@@ -26,6 +26,7 @@ struct Case {
   bool sgd = false;
   int steps = 20;
   kk::PipelineOptions pipeline = {};
+  bool post_validation = false;
 };
 
 /// A pipeline under the schedule of that name.
@@ -39,6 +40,13 @@ struct Trace {
   std::vector<double> losses, norms;
   std::map<std::string, std::vector<double>> parameters;
   double parameter_norm = 0;
+
+  /// With post-validation reports come late, and one may come twice.
+  void add(const kk::StepReport& report) {
+    if (report.step != static_cast<std::int64_t>(losses.size()) + 1) return;
+    losses.push_back(report.loss);
+    norms.push_back(report.gradient_norm);
+  }
 };
 
 /// Some extents are left open, to be given at run time.
@@ -84,17 +92,17 @@ Trace train(const kk::Mesh<Plan>& mesh, const Case& c, Optimizer optimizer, Look
                       {.microbatches = microbatches,
                        .clip = c.clip,
                        .seed = 3,
-                       .schedule = kk::optim::WarmupCosine{.warmup = 5, .steps = 20}});
+                       .schedule = kk::optim::WarmupCosine{.warmup = 5, .steps = 20},
+                       .post_validation = c.post_validation});
   const Batches batches(
       c, kk::partition(c.batch, mesh.template extent<kk::axis::Data>(), mesh.template coordinate<kk::axis::Data>()));
   look(mesh, model);
   Trace trace;
   const auto steps = static_cast<std::uint32_t>(c.steps);
   for (std::uint32_t step = 0; step < steps; ++step) {
-    const kk::StepReport report = trainer.step(batches(step));
-    trace.losses.push_back(report.loss);
-    trace.norms.push_back(report.gradient_norm);
+    trace.add(trainer.step(batches(step)));
   }
+  trace.add(trainer.finish());
   trace.losses.push_back(trainer.evaluate(batches(steps)));
   for (const auto* parameter : trainer.store().parameters()) {
     std::vector<double>& values = trace.parameters[parameter->name];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The test of the equivalence test: faults are planted beneath the library, in MPI_Iallreduce, and must be seen.
+// The test of the equivalence test: faults are planted beneath the library, in MPI_Iallreduce, or in the optimizer, and
+// must be seen.
 
 #include <doctest/doctest.h>
 #include <mpi.h>
@@ -51,6 +52,34 @@ Seen seen(std::size_t data, std::size_t tensor, std::size_t pipeline, Plant&& pl
 
 const auto skip_on = [](MPI_Comm axis) {
   fault = [axis](void*, int, MPI_Comm communicator) { return communicator == axis; };
+};
+
+/// AdamW whose step is not taken back: its moments, or the values, stay as they were.
+template <bool values>
+struct Forgetful : kk::optim::AdamW {
+  template <class T, class ExecutionSpace>
+  class State : public kk::optim::AdamW::State<T, ExecutionSpace> {
+    using Base = kk::optim::AdamW::State<T, ExecutionSpace>;
+    using Store = kk::ParameterStore<T, ExecutionSpace>;
+
+   public:
+    explicit State(const Store& store) : Base(store), values_(store.values()), after_("after", values_.extent(0)) {}
+
+    void step(const ExecutionSpace& execution, const Forgetful& settings, const Store& store,
+              const kk::FinishedGradients& finished, double scale, double rate) {
+      Base::step(execution, settings, store, finished, scale, rate);
+      Kokkos::deep_copy(execution, after_, values_);
+      has_stepped_ = true;
+    }
+    void copy(const ExecutionSpace& execution, const State& other) {
+      if (!has_stepped_ || values) Base::copy(execution, other);
+      if (has_stepped_ && values) Kokkos::deep_copy(execution, values_, after_);
+    }
+
+   private:
+    kk::Vector<T, ExecutionSpace> values_, after_;
+    bool has_stepped_ = false;  // the copy of a state never has
+  };
 };
 
 }  // namespace
@@ -119,4 +148,20 @@ TEST_CASE("a doubled gradient, which AdamW with clipping hides in the losses") {
     };
   });
   CHECK(s.norms);
+}
+
+TEST_CASE("a step that is not taken back after validation") {
+  const kk::Communicator world(MPI_COMM_WORLD);
+  const Case c{.name = "fault", .clip = 1.8, .post_validation = true};
+  const Trace reference = serial<double>(world, c);
+  const kk::Mesh<Plan> mesh(world.native(), kk::tensor(1), kk::pipeline(2));
+  const auto is_seen = [&](auto optimizer) {
+    optimizer.learning_rate = 3e-4;
+    double losses = 0, norms = 0, parameters = 0;
+    return !equal<double>(train<double>(mesh, c, optimizer, [](const auto&, const auto&) {}), reference, losses, norms,
+                          parameters);
+  };
+  CHECK_FALSE(is_seen(kk::optim::AdamW()));
+  CHECK(is_seen(Forgetful<false>()));
+  CHECK(is_seen(Forgetful<true>()));
 }

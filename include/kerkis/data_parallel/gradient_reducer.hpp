@@ -17,7 +17,7 @@ namespace kerkis {
 /// Proof that the gradients of a store are whole sums over all samples, no longer partial over an axis: what norms and
 /// optimizers ask for.
 class FinishedGradients {
-  FinishedGradients() = default;
+  FinishedGradients() = default;  // kerkis: GradientReducer::finish() returns it, when all sums are done
   template <class T, class ExecutionSpace>
   friend class GradientReducer;
 };

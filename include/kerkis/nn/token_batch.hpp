@@ -25,6 +25,13 @@ struct SmallestToken {
     smallest = token < smallest ? token : smallest;
   }
 };
+template <class Targets>
+struct ScoredTargets {
+  Targets targets;
+  KOKKOS_FUNCTION void operator()(std::int64_t row, std::int64_t& count) const {
+    count += targets(static_cast<std::size_t>(row)) >= 0 ? 1 : 0;
+  }
+};
 }  // namespace detail
 
 /// Whole sequences of tokens with their targets: what a language model takes as one microbatch, or as a replica's share
@@ -48,6 +55,14 @@ struct TokenBatch {
   /// The same for targets, of which negative ones are legal.
   void check_targets(const ExecutionSpace& execution, std::int64_t vocabulary) const {
     check_largest(execution, "target", targets, vocabulary);
+  }
+
+  /// The number of targets that are scored: the weight of the loss. Fences.
+  std::int64_t scored(const ExecutionSpace& execution) const {
+    std::int64_t count = 0;
+    Kokkos::parallel_reduce("kerkis::scored", Policy(execution, 0, static_cast<std::int64_t>(targets.extent(0))),
+                            detail::ScoredTargets<Tokens>{targets}, count);
+    return count;
   }
 
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.extent(0)); }

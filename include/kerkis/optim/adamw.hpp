@@ -3,6 +3,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include <kerkis/data_parallel/gradient_reducer.hpp>
@@ -68,6 +69,14 @@ struct AdamW {
                                T(settings.epsilon), T(step_rate / correction1), T(1 / std::sqrt(correction2)),
                                T(1 - step_rate * settings.weight_decay)});
     }
+
+    /// Becomes a copy of `other`, the state of the same store; on `execution`, without a fence.
+    void copy(const ExecutionSpace& execution, const State& other) {
+      Kokkos::deep_copy(execution, first_, other.first_);
+      Kokkos::deep_copy(execution, second_, other.second_);
+      steps_ = other.steps_;
+    }
+    std::size_t bytes() const { return (first_.size() + second_.size()) * sizeof(T); }
 
    private:
     Vector<T, ExecutionSpace> first_, second_;

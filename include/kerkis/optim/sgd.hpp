@@ -2,6 +2,7 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <cstddef>
 #include <cstdint>
 
 #include <kerkis/data_parallel/gradient_reducer.hpp>
@@ -63,6 +64,17 @@ struct Sgd {
                                                settings.momentum != 0 ? velocity_.data() : nullptr, T(gradient_scale),
                                                T(settings.momentum), T(step_rate), T(settings.weight_decay)});
     }
+
+    /// Becomes a copy of `other`, the state of the same store; on `execution`, without a fence.
+    void copy(const ExecutionSpace& execution, const State& other) {
+      if (other.velocity_.extent(0) == 0) {  // has not moved yet
+        Kokkos::deep_copy(execution, velocity_, T(0));
+      } else {
+        if (velocity_.extent(0) == 0) velocity_ = Vector<T, ExecutionSpace>("kerkis::sgd::velocity", size_);
+        Kokkos::deep_copy(execution, velocity_, other.velocity_);
+      }
+    }
+    std::size_t bytes() const { return velocity_.size() * sizeof(T); }
 
    private:
     std::size_t size_;

@@ -29,8 +29,11 @@ namespace kerkis {
 /// Every rank makes the same calls with the same table, as many microbatches and the same passes. Each message says
 /// what it is; one that is not what was due, by its pass, microbatch, first sample or shape, is an Error on every rank,
 /// as is what a stage throws. After the first pass of its kind a pass allocates nothing.
-template <ForwardStage Stage>
+template <class Stage>
 class PipelineExecutor {
+  static_assert(ForwardStage<Stage>,
+                "kerkis: a PipelineExecutor runs stages: classes with the members that ForwardStage or, to train, "
+                "PipelineStage ask for, see kerkis/pipeline/stage.hpp");
   using Traits = detail::StageTraits<Stage>;
 
  public:
@@ -39,11 +42,12 @@ class PipelineExecutor {
   using Microbatch = typename Stage::Microbatch;
 
   /// `stages`: those of this rank, by chunk; they must outlive the executor. `rows`: the most of one microbatch.
-  /// Allocates all that the table needs. Throws InputError if the verifier rejects `table`.
+  /// Allocates all that the table needs. Throws InputError if the verifier rejects `table`, or if it is not for as many
+  /// ranks and stages as there are.
   PipelineExecutor(Communicator pipeline, const schedule::Table& table, std::vector<Stage*> stages, std::int64_t rows)
-      : pipeline_(std::move(pipeline)), table_(table), stages_(std::move(stages)), rows_(rows),
-        main_(detail::make_program(table, pipeline_.rank())), boundaries_(main_.buffers.size()), kept_(stages_.size()),
-        live_(stages_.size()) {
+      : pipeline_(std::move(pipeline)), table_(checked(table, pipeline_, stages)), stages_(std::move(stages)),
+        rows_(rows), main_(detail::make_program(table, pipeline_.rank())), boundaries_(main_.buffers.size()),
+        kept_(stages_.size()), live_(stages_.size()) {
     for (int chunk = 0; chunk < table_.chunks(); ++chunk) {
       const int stage = table_.stage(pipeline_.rank(), chunk);
       const Stage& its = *stages_[static_cast<std::size_t>(chunk)];
@@ -67,26 +71,39 @@ class PipelineExecutor {
   /// `parameter` and of all that the chunk declares after it are complete. There must be as many microbatches as the
   /// table has, which must be one for training.
   template <class Ready>
-  LossSum train(const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches, Ready&& ready)
-    requires PipelineStage<Stage>
-  {
+  LossSum train(const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches, Ready&& ready) {
+    return train(context, microbatches, ready, [] { return true; });
+  }
+
+  /// The same, asking `goes_on()` once, before the first computation that is no forward. If it says no, nothing is
+  /// computed in what is left of the pass, and no gradient changes: only the messages go on, with whatever lies in
+  /// their buffers, so that every rank comes to the end of it. All ranks must get the same answer, but may at different
+  /// times: what a forward has made of such a message is dropped with the rest.
+  template <class Ready, class GoesOn>
+  LossSum train(const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches, Ready&& ready,
+                GoesOn&& goes_on) {
+    static_assert(
+        PipelineStage<Stage>,
+        "kerkis: to be trained, a stage has backward, backward_input and backward_weight, see PipelineStage in "
+        "kerkis/pipeline/stage.hpp");
     require(main_.trains, "the pipeline schedule has forward passes only: it can't train");
     require(static_cast<int>(microbatches.size()) == main_.microbatches, "pipeline: ", microbatches.size(),
             " microbatches for a schedule of ", main_.microbatches);
-    return run(main_, context, microbatches, ready);
+    return run(main_, context, microbatches, ready, goes_on);
   }
 
   /// The forward pass of any number of microbatches, with the stages where the table has them.
   LossSum evaluate(const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches) {
     const int parts = static_cast<int>(microbatches.size());
     const auto ready = [](int, const auto&) {};
+    const auto goes_on = [] { return true; };
     if (parts == 0) return {};
-    if (!main_.trains && parts == main_.microbatches) return run(main_, context, microbatches, ready);
+    if (!main_.trains && parts == main_.microbatches) return run(main_, context, microbatches, ready, goes_on);
     if (!evaluation_ || evaluation_->microbatches != parts) {
       evaluation_ = detail::make_program(schedule::forward_only(table_, parts), pipeline_.rank());
       reserve(*evaluation_);
     }
-    return run(*evaluation_, context, microbatches, ready);
+    return run(*evaluation_, context, microbatches, ready, goes_on);
   }
 
   const schedule::Table& table() const { return table_; }
@@ -121,6 +138,16 @@ class PipelineExecutor {
   using Direction = schedule::Direction;
   using Saved = typename detail::SavedOf<Stage>::type;
 
+  static const schedule::Table& checked(const schedule::Table& table, const Communicator& pipeline,
+                                        const std::vector<Stage*>& stages) {
+    require(table.ranks() == pipeline.size(), "pipeline: the table is for ", table.ranks(), " ranks, but '",
+            pipeline.name(), "' has ", pipeline.size());
+    require(static_cast<int>(stages.size()) == table.chunks() && std::ranges::find(stages, nullptr) == stages.end(),
+            "pipeline: the table has ", table.chunks(), " stages on a rank, but ",
+            stages.size() - static_cast<std::size_t>(std::ranges::count(stages, nullptr)), " are given");
+    return table;
+  }
+
   void add_boundary(int boundary, const Matrices& matrices, int neighbour) {
     for (const Direction direction : {Direction::forward, Direction::backward}) {
       Buffers& its = boundaries_[Program::row(boundary, direction)];
@@ -148,15 +175,17 @@ class PipelineExecutor {
   }
 
   /// What a stage throws is announced here, before the pending hand-offs are abandoned.
-  template <class Ready>
+  template <class Ready, class GoesOn>
   LossSum run(const Program& program, const Context<ExecutionSpace>& context, std::span<const Microbatch> microbatches,
-              Ready&& ready) {
-    return pipeline_.guard([&] { return work(program, context, microbatches, ready); });
+              Ready&& ready, GoesOn&& goes_on) {
+    return pipeline_.guard([&] { return work(program, context, microbatches, ready, goes_on); });
   }
 
-  template <class Ready>
+  template <class Ready, class GoesOn>
   LossSum work(const Program& program, Context<ExecutionSpace> context, std::span<const Microbatch> microbatches,
-               Ready&& ready) {
+               Ready&& ready, GoesOn&& goes_on) {
+    bool asked = false;
+    drops_ = false;
     for (auto& kept : kept_) kept.reset();
     live_.reset();
     if constexpr (changes_rows) made_rows_.resize(stages_.size() * microbatches.size());
@@ -173,6 +202,10 @@ class PipelineExecutor {
         if constexpr (requires(Stage stage) { stage.perform(context, step.action); })
           stages_[static_cast<std::size_t>(step.action.chunk)]->perform(context, step.action);
         continue;
+      }
+      if (!asked && !schedule::computes_forward(step.action.kind)) {
+        asked = true;
+        drops_ = !goes_on();
       }
       const Microbatch& microbatch = microbatches[m];
       context.microbatch = step.action.microbatch;
@@ -292,28 +325,31 @@ class PipelineExecutor {
 
     LossSum loss;
     {
-      trace::Span span(recorder_, schedule::to_string(step.action.kind), m, step.action.chunk, step.stage);
+      trace::Span span(recorder_, drops_ ? "dropped" : schedule::to_string(step.action.kind), m, step.action.chunk,
+                       step.stage);
       auto& kept = kept_[chunk];
       if (kind.forward) {
         Saved& saved = kept.take(step.saved);
         live_.add(chunk, 1, 1);
         Views outputs = views(output, rows);
-        loss = forward(stage, context, microbatch, views(input, rows), outputs, saved);
+        if (!drops_) loss = forward(stage, context, microbatch, views(input, rows), outputs, saved);
         if constexpr (changes_rows) {
           if (output != nullptr)
             made_rows(step, microbatches) = output->header.rows = cut(outputs, *output, step.stage);
         }
-      } else if constexpr (PipelineStage<Stage>) {
-        const auto tell = [&](const auto& parameter) {
-          if (step.last_weight) ready(step.action.chunk, parameter);
-        };
-        Saved& saved = kept.of(step.saved);
-        if (step.action.kind == ActionKind::backward)
-          stage.backward(context, microbatch, views(output_gradient, rows), views(input_gradient, rows), saved, tell);
-        else if (step.action.kind == ActionKind::backward_input)
-          stage.backward_input(context, microbatch, views(output_gradient, rows), views(input_gradient, rows), saved);
-        else
-          stage.backward_weight(context, microbatch, saved, tell);
+      } else if (!drops_) {
+        if constexpr (PipelineStage<Stage>) {
+          const auto tell = [&](const auto& parameter) {
+            if (step.last_weight) ready(step.action.chunk, parameter);
+          };
+          Saved& saved = kept.of(step.saved);
+          if (step.action.kind == ActionKind::backward)
+            stage.backward(context, microbatch, views(output_gradient, rows), views(input_gradient, rows), saved, tell);
+          else if (step.action.kind == ActionKind::backward_input)
+            stage.backward_input(context, microbatch, views(output_gradient, rows), views(input_gradient, rows), saved);
+          else
+            stage.backward_weight(context, microbatch, saved, tell);
+        }
       }
       if (step.sends) span.sent(number(boundary, direction, m, microbatches));
       const bool until_input = kind.input_gradient || (kind.forward && step.releases);
@@ -368,6 +404,7 @@ class PipelineExecutor {
   std::vector<Rows> made_rows_;
   detail::LiveCount live_;
   std::int64_t pass_ = 0;
+  bool drops_ = false;  ///< what is left of this pass is not computed
   trace::Recorder* recorder_ = nullptr;
   std::uint64_t replica_ = 0, replicas_ = 1, messages_before_ = 0;
 };

@@ -15,6 +15,7 @@
 
 namespace kerkis {
 
+/// Where in the pipeline a ModuleStage is.
 struct ModuleStageOptions {
   bool first = false;        ///< takes the microbatch's `input`
   bool last = false;         ///< has the loss
@@ -37,7 +38,8 @@ class ModuleStage {
   using ExecutionSpace = Space;
   using Microbatch = Batch;
   using AnyModule = kerkis::AnyModule<Element, Space>;
-  static_assert(std::is_same_v<View, Matrix<Element, Space>>, "kerkis: the input of a Batch is a kerkis::Matrix");
+  static_assert(std::is_same_v<View, Matrix<Element, Space>>,
+                "kerkis: the input of a Batch is a kerkis::Matrix, a View of rank 2 and LayoutRight");
 
   struct SavedInput {
     std::vector<decltype(AnyModule::Saved::input)> modules;

@@ -4,7 +4,9 @@
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -20,22 +22,19 @@
 #include <kerkis/policy/data_parallel.hpp>
 #include <kerkis/policy/pipeline.hpp>
 #include <kerkis/train/gradient_norm.hpp>
+#include <kerkis/train/stepper.hpp>
 
 namespace kerkis {
 
+/// Of Trainer. The same on every rank.
 struct TrainerOptions {
   int microbatches = 0;    ///< per data replica, if the plan leaves them open; 0: one per pipeline rank
   double clip = 0;         ///< gradients are scaled by min(1, clip / norm); 0: never
   std::uint64_t seed = 1;  ///< of initial weights and dropout
   std::function<double(std::int64_t step)> schedule = {};  ///< a factor on the optimizer's learning rate; none: 1
-};
-
-/// What one step did. Means are over the targets of the whole step, over all ranks.
-struct StepReport {
-  double loss = 0;           ///< mean, before the update
-  double gradient_norm = 0;  ///< of the mean gradient, before clipping
-  double learning_rate = 0;
-  double weight = 0;  ///< the number of targets; with 0 nothing was updated
+  /// No pipeline rank waits for the gradients of the others before it takes its step and begins the next one (see
+  /// Trainer). Nothing changes where the pipeline has one rank.
+  bool post_validation = false;
 };
 
 /// Trains a model under the plan of its mesh. Every rank calls the same members in the same order. The model, which
@@ -45,6 +44,20 @@ struct StepReport {
 /// A step: forward and backward of all microbatches under the pipeline's schedule, gradients summed over the data axis
 /// as they become ready, one small reduction of (loss, weight, squared norm) over all ranks, one division, one pass of
 /// the optimizer. What a rank throws is announced to the others, so that none waits for it.
+///
+/// With post-validation (Qi et al. 2023, "Zero bubble pipeline parallelism", arXiv:2401.10241, section 4) the reduction
+/// does not hold the ranks of a pipeline together: each takes the optimizer's step as soon as its own gradients are
+/// complete, as if they were finite and not to be clipped, and begins the next step. Before its first backward pass
+/// there, at the latest, it has the sums, the same on all ranks. If they say otherwise, each rank takes its step back
+/// to the last bit from a copy (of values, gradients and the optimizer's state: as much memory again), takes the right
+/// one, and the forward passes begun meanwhile are dropped and made again: the numbers are always those of training
+/// without it. Norms above the limit come in runs: the step after a clipped one waits as without it. A parameter that
+/// two ranks share (tied weights whose stages are not on one rank) still makes these two wait for each other.
+///
+/// A step's report is then known during the next: `step` returns that of the step before, `finish` the last one, and a
+/// step that is not finite throws from the call after it. `finish` also makes the parameters final; `evaluate`,
+/// `compute_gradients`, `context` and the destructor do that too. When anything is thrown, a step that has not been
+/// validated on a rank yet is taken back there.
 template <class Plan, class Place, class Model, class Optimizer>
 class Trainer {
   using T = typename Model::Element;
@@ -58,8 +71,8 @@ class Trainer {
   /// Gives the model's parameters their memory and initial values.
   Trainer(const Mesh<Plan, Place>& mesh, Model& model, Optimizer optimizer, TrainerOptions options = {},
           Space execution = Space())
-      : model_(model), optimizer_(std::move(optimizer)), options_(std::move(options)), execution_(std::move(execution)),
-        world_(mesh.world()), pipeline_(mesh.template communicator<axis::Pipeline>()),
+      : model_(model), options_(std::move(options)), execution_(std::move(execution)), world_(mesh.world()),
+        pipeline_(mesh.template communicator<axis::Pipeline>()),
         replica_(mesh.template coordinate<axis::Data>() * mesh.template extent<axis::Tensor>() +
                  mesh.template coordinate<axis::Tensor>()),
         replicas_(mesh.template extent<axis::Data>() * mesh.template extent<axis::Tensor>()),
@@ -67,8 +80,9 @@ class Trainer {
         is_scored_(mesh.template coordinate<axis::Tensor>() == 0), microbatches_(microbatches_of(mesh, options_)),
         store_(model, mesh.template coordinate<axis::Tensor>()), chunks_(chunk_ranges()),
         reducer_(mesh.template communicator<axis::Data>(), store_, chunks_, bucket_bytes()), squares_(store_),
-        state_(store_), sums_("kerkis::sums") {
-    require(options_.clip >= 0, "trainer: a clipping norm of ", options_.clip, "; 0 is the least");
+        stepper_(store_, std::move(optimizer), options_.clip, options_.schedule,
+                 options_.post_validation && pipeline_.size() > 1),
+        sums_("kerkis::sums"), expected_weight_("kerkis::expected_weight") {
     for (const auto& shared : model_.shared()) reducer_.share(shared.sharers, shared.parameter->gradient);
     store_.initialise(options_.seed);
   }
@@ -77,6 +91,14 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
   /// After a failure MPI may still write to the buffers of pending operations: they are leaked.
   ~Trainer() {
+    if (stepper_.early() != nullptr && !world_.poisoned() && std::uncaught_exceptions() == 0) {
+      try {
+        finish();
+      } catch (const std::exception& error) {
+        comm::report_unheard("a trainer was destroyed", error);
+      }
+    }
+    stepper_.withdraw(execution_, store_);
     if (!world_.poisoned()) return;
     comm::leak(std::move(workspace_));
     comm::leak(std::move(executor_));
@@ -85,49 +107,47 @@ class Trainer {
   }
 
   /// One optimizer step on this replica's share of a batch. Throws Error on every rank, and changes no parameter, if
-  /// the loss or a gradient is not finite.
+  /// the loss or a gradient is not finite. Returns what this step did; with post-validation over several pipeline
+  /// ranks, what the one before did.
   StepReport step(const Batch& batch) {
-    return world_.guard([&] {
-      const Gradients gradients = compute(batch);
-      return apply(gradients);
+    return guard([&] { return stepper_.has_copy() ? step_early(batch) : apply(compute(batch)); });
+  }
+
+  /// What the last step did, which is final after this call.
+  StepReport finish() {
+    return guard([&] {
+      validate();
+      return stepper_.last();
     });
   }
 
-  /// Gradients of the loss sum over all ranks, finished: they may be read (as sums) until `apply`.
-  class Gradients {
-   public:
-    double loss() const { return weight_ > 0 ? loss_ / weight_ : 0; }
-    double norm() const { return weight_ > 0 ? std::sqrt(squares_) / weight_ : 0; }
-    double weight() const { return weight_; }
-
-   private:
-    friend class Trainer;
-    Gradients(FinishedGradients finished, double loss, double weight, double squares)
-        : finished_(finished), loss_(loss), weight_(weight), squares_(squares) {}
-    FinishedGradients finished_;
-    double loss_, weight_, squares_;
-  };
+  using Gradients = TotalGradients;
 
   /// The first half of a step.
   Gradients compute_gradients(const Batch& batch) {
-    return world_.guard([&] { return compute(batch); });
+    return guard([&] {
+      validate();
+      return compute(batch);
+    });
   }
   /// The second half.
   StepReport apply_gradients(const Gradients& gradients) {
-    return world_.guard([&] { return apply(gradients); });
+    return guard([&] { return apply(gradients); });
   }
 
   /// The mean loss over this replica's share and those of the others, without dropout. Nothing is changed. Throws Error
   /// on every rank if it is not finite.
   double evaluate(const Batch& batch) {
-    return world_.guard([&] {
+    return guard([&] {
+      validate();
       prepare(batch);
       const std::int64_t parts = std::max<std::int64_t>(1, (batch.rows() + rows_ - 1) / rows_);
       cut(batch, parts);
-      const LossSum loss = executor_->evaluate(context(Mode::evaluation), parts_);
-      const auto [sum, weight, none] = reduce(loss, 0);
-      const double mean = weight > 0 ? sum / weight : 0;
-      if (!std::isfinite(mean)) throw Error(message("after step ", step_, ": the validation loss is ", mean));
+      const LossSum loss = executor_->evaluate(make_context(Mode::evaluation), parts_);
+      start_sums(loss, 0);
+      wait_for_sums();
+      const double mean = sums_(1) > 0 ? sums_(0) / sums_(1) : 0;
+      if (!std::isfinite(mean)) throw Error(message("after step ", steps(), ": the validation loss is ", mean));
       return mean;
     });
   }
@@ -139,19 +159,36 @@ class Trainer {
     if (executor_) record_pipeline();
   }
 
+  /// With post-validation the values are final after `finish`.
   const ParameterStore<T, Space>& store() const { return store_; }
   int microbatches() const { return microbatches_; }
-  std::int64_t steps() const { return step_; }
+  std::int64_t steps() const { return stepper_.steps(); }
+  /// Of values, gradients, the optimizer's state and their copy on this rank.
+  std::size_t bytes() const {
+    return (store_.values().size() + store_.gradients().size()) * sizeof(T) + stepper_.bytes();
+  }
 
   /// A context for calls of the model outside a step, such as generation.
   Context<Space> context(Mode mode) {
-    return {execution_, workspace_, world_, options_.seed, static_cast<std::uint32_t>(step_), 0, 0, mode};
+    finish();
+    return make_context(mode);
   }
 
  private:
-  struct Sums {
-    double loss, weight, squares;
-  };
+  template <class F>
+  decltype(auto) guard(F&& f) {
+    return world_.guard([&]() -> decltype(auto) {
+      try {
+        return f();
+      } catch (...) {
+        stepper_.withdraw(execution_, store_);  // the others may be gone: nobody can say whether it was right
+        throw;
+      }
+    });
+  }
+  Context<Space> make_context(Mode mode) {
+    return {execution_, workspace_, world_, options_.seed, static_cast<std::uint32_t>(steps()), 0, 0, mode};
+  }
 
   static int microbatches_of(const Mesh<Plan, Place>& mesh, const TrainerOptions& options) {
     int count = options.microbatches;
@@ -228,15 +265,20 @@ class Trainer {
     }
   }
 
-  Gradients compute(const Batch& batch) {
+  /// Forward and backward; validates the step before on the way.
+  LossSum pass(const Batch& batch) {
     prepare(batch);
     cut(batch, microbatches_);
-    complete_.assign(chunks_.size(), false);
-    const LossSum loss = executor_->train(context(Mode::training), parts_,
-                                          [&](int chunk, const auto& parameter) { reduce_from(chunk, parameter); });
-    const FinishedGradients finished = finish_gradients();
-    const auto [sum, weight, squares] = reduce(loss, is_counted_ ? squares_(execution_, store_, finished) : 0);
-    return {finished, sum, weight, squares};
+    bool stands = true;
+    LossSum loss;
+    do {
+      complete_.assign(chunks_.size(), false);
+      loss = executor_->train(
+          make_context(Mode::training), parts_,
+          [&](int chunk, const auto& parameter) { reduce_from(chunk, parameter); },
+          [&] { return stands = validate(); });
+    } while (!stands);
+    return loss;
   }
 
   FinishedGradients finish_gradients() {
@@ -244,36 +286,71 @@ class Trainer {
     return reducer_.finish(execution_);
   }
 
+  Gradients compute(const Batch& batch) {
+    const LossSum loss = pass(batch);
+    const FinishedGradients finished = finish_gradients();
+    start_sums(loss, finished);
+    return sums(finished);
+  }
+
+  StepReport step_early(const Batch& batch) {
+    prepare(batch);
+    Request weight;
+    if (stepper_.trusts()) weight = expect_weight(batch);
+    const LossSum loss = pass(batch);
+    const StepReport before = stepper_.last();
+    const FinishedGradients finished = finish_gradients();
+    start_sums(loss, finished);
+    if (stepper_.trusts()) {
+      weight.wait();
+      const trace::Span span(recorder_, "optimizer");
+      stepper_.apply_early(execution_, store_, finished, expected_weight_(0));
+    } else {
+      apply(sums(finished));
+    }
+    return before;
+  }
+
+  /// The weight of this step's loss is needed before the last stage has computed it.
+  Request expect_weight(const Batch& batch) {
+    const schedule::Table& table = executor_->table();
+    const bool has_loss = table.rank_of(table.stages() - 1) == pipeline_.rank();
+    expected_weight_(0) = has_loss && is_scored_ ? static_cast<double>(batch.scored(execution_)) : 0;
+    return all_reduce(execution_, world_, expected_weight_);
+  }
+
+  /// Whether the step before stands as it was taken; if not, it has been made right, or can't be and is thrown. The
+  /// same on all ranks.
+  bool validate() {
+    const FinishedGradients* const early = stepper_.early();
+    return early == nullptr || stepper_.validate(execution_, store_, sums(*early));
+  }
+
   StepReport apply(const Gradients& gradients) {
     const trace::Span span(recorder_, "optimizer");
-    StepReport report{gradients.loss(), gradients.norm(), optimizer_.learning_rate, gradients.weight()};
-    if (options_.schedule) report.learning_rate *= options_.schedule(step_);
-    const bool finite = std::isfinite(report.loss) && std::isfinite(report.gradient_norm);
-    if (!finite || report.weight == 0) Kokkos::deep_copy(execution_, store_.gradients(), T(0));
-    if (!finite)
-      throw Error(message("step ", step_ + 1, ": the loss is ", report.loss, " and the gradient norm ",
-                          report.gradient_norm, "; this step has changed no parameter"));
-    if (report.weight > 0) {
-      const double factor =
-          options_.clip > 0 && report.gradient_norm > options_.clip ? options_.clip / report.gradient_norm : 1;
-      state_.step(execution_, optimizer_, store_, gradients.finished_, factor / report.weight, report.learning_rate);
-    }
-    ++step_;
-    return report;
+    return stepper_.apply(execution_, store_, gradients);
   }
 
   /// Adds up over all ranks what each has counted once.
-  Sums reduce(const LossSum& loss, double squares) {
-    const trace::Span span(recorder_, "loss and norm");
+  void start_sums(const LossSum& loss, double squares) {
     sums_(0) = is_scored_ ? loss.sum : 0;
     sums_(1) = is_scored_ ? loss.weight : 0;
     sums_(2) = squares;
-    all_reduce(execution_, world_, sums_).wait();
-    return {sums_(0), sums_(1), sums_(2)};
+    summing_ = all_reduce(execution_, world_, sums_);
+  }
+  void start_sums(const LossSum& loss, const FinishedGradients& finished) {
+    start_sums(loss, is_counted_ ? squares_(execution_, store_, finished) : 0);
+  }
+  void wait_for_sums() {
+    const trace::Span span(recorder_, "loss and norm");
+    summing_.wait();
+  }
+  Gradients sums(const FinishedGradients& finished) {
+    wait_for_sums();
+    return {finished, sums_(0), sums_(1), sums_(2)};
   }
 
   Model& model_;
-  Optimizer optimizer_;
   TrainerOptions options_;
   Space execution_;
   Workspace<Space> workspace_;
@@ -286,12 +363,13 @@ class Trainer {
   std::vector<bool> complete_;  ///< chunks, in this step
   GradientReducer<T, Space> reducer_;
   GradientSquares<T, Space> squares_;
-  typename Optimizer::template State<T, Space> state_;
+  Stepper<T, Space, Optimizer> stepper_;
   Kokkos::View<double[3], Kokkos::HostSpace> sums_;
+  Kokkos::View<double[1], Kokkos::HostSpace> expected_weight_;
+  Request summing_;
   std::optional<PipelineExecutor<Stage>> executor_;
   std::vector<Batch> parts_;
   std::int64_t rows_ = 0;
-  std::int64_t step_ = 0;
   trace::Recorder* recorder_ = nullptr;
   int executors_ = 0;  ///< made so far
 };
