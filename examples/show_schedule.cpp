@@ -157,7 +157,7 @@ Panel planned(const Plan& plan) {
 
 /// The measured step, with the same figures; also printed unless that is to be JSON alone.
 Panel measured(const Options& o, const ks::Table& table) {
-  Panel panel = Trace(o.trace, table).panel();
+  Panel panel = TraceFile(o.trace, table).panel();
   double span = 0, work = 0;
   for (const auto& row : panel.rows) {
     for (const Box& box : row) work += box.end - box.start;

@@ -21,7 +21,7 @@ using Space = Kokkos::DefaultExecutionSpace;
 
 using Plan = kk::Hybrid<kk::DataParallel<>, kk::TensorParallel<>, kk::Pipeline<kk::dynamic, kk::DynamicSchedule>>;
 
-kk::nn::GptConfig config_of(const Options& o) {
+kk::nn::GptConfig config_of(const TrainOptions& o) {
   return {.layers = o.layers,
           .heads = o.heads,
           .width = o.width,
@@ -33,7 +33,7 @@ kk::nn::GptConfig config_of(const Options& o) {
 
 /// How the layers lie in the pipeline; with measured costs, what all ranks have measured together.
 template <class T>
-kk::PipelineOptions pipeline_of(const kk::Mesh<Plan>& mesh, const Options& o) {
+kk::PipelineOptions pipeline_of(const kk::Mesh<Plan>& mesh, const TrainOptions& o) {
   kk::PipelineOptions options = o.pipeline_options();
   if (o.stage_costs == "even") return options;
   const kk::Range share = kk::partition(o.batch, mesh.extent<kk::axis::Data>(), 0);
@@ -49,13 +49,15 @@ kk::PipelineOptions pipeline_of(const kk::Mesh<Plan>& mesh, const Options& o) {
 /// Everything that one run of training needs, on a mesh; used for the run itself and for its repetition on one rank.
 template <class T>
 struct Session {
-  Session(const kk::Mesh<Plan>& grid, const Options& o, const kk::PipelineOptions& pipeline, const kk::TextCorpus& text)
+  Session(const kk::Mesh<Plan>& grid, const TrainOptions& o, const kk::PipelineOptions& pipeline,
+          const kk::TextCorpus& text)
       : mesh(grid), model(mesh, config_of(o), pipeline),
         trainer(mesh, model, kk::optim::AdamW{.learning_rate = o.learning_rate, .weight_decay = o.weight_decay},
                 {.microbatches = o.microbatches,
                  .clip = o.clip,
                  .seed = o.seed,
-                 .schedule = kk::optim::WarmupCosine{.warmup = o.warmup, .steps = o.steps}}),
+                 .schedule = kk::optim::WarmupCosine{.warmup = o.warmup, .steps = o.steps},
+                 .post_validation = o.post_validation}),
         training(mesh, text.training, {.batch = o.batch, .context = o.context, .steps = o.steps, .seed = o.seed}),
         validation(mesh, text.validation, {.batch = 1, .context = o.context}) {}
 
@@ -74,30 +76,32 @@ kk::Mesh<Plan> make_mesh(MPI_Comm ranks, std::size_t data, std::size_t tensor, s
 
 /// Says what is about to run: the grid, what each rank holds, the pipeline's bubble. Needs all ranks.
 template <class T>
-void print_plan(const Session<T>& session, const Options& o, double speed) {
+void print_plan(const Session<T>& session, const TrainOptions& o, double speed) {
   const kk::Communicator& world = session.mesh.world();
   std::int64_t mine = 0;
   for (const auto* parameter : session.trainer.store().parameters()) mine += parameter->size();
-  Kokkos::View<std::int64_t*, Kokkos::HostSpace> here("here", 1),
-      sizes("sizes", static_cast<std::size_t>(world.size()));
+  Kokkos::View<std::int64_t[2], Kokkos::HostSpace> here("here");
+  Kokkos::View<std::int64_t* [2], Kokkos::LayoutRight, Kokkos::HostSpace> sizes("sizes",
+                                                                                static_cast<std::size_t>(world.size()));
   here(0) = mine;
+  here(1) = static_cast<std::int64_t>(session.trainer.bytes());
   kk::all_gather(Kokkos::DefaultHostExecutionSpace(), world, here, sizes).wait();
   if (world.rank() != 0) return;
 
   const int microbatches = session.trainer.microbatches();
   std::printf("%d rank%s: %s; %d thread%s each\n", world.size(), world.size() == 1 ? "" : "s",
               session.mesh.description().c_str(), Space().concurrency(), Space().concurrency() == 1 ? "" : "s");
-  for (std::size_t rank = 0; rank < sizes.extent(0); ++rank) {
-    const auto count = static_cast<double>(sizes(rank));
-    std::printf("  rank %zu: %.0f parameters, %.1f MB with gradients and moments\n", rank, count,
-                4 * sizeof(T) * count * 1e-6);
-  }
+  for (std::size_t rank = 0; rank < sizes.extent(0); ++rank)
+    std::printf("  rank %zu: %lld parameters, %.1f MB with gradients and moments%s\n", rank,
+                static_cast<long long>(sizes(rank, 0)), static_cast<double>(sizes(rank, 1)) * 1e-6,
+                o.post_validation && o.pipeline > 1 ? " and a copy of all" : "");
   const auto table = session.model.table(microbatches);
-  std::printf(
-      "%s, %d stage%s, %d microbatch%s per replica: predicted bubble %.1f %%\n", session.model.schedule_name().c_str(),
-      table.stages(), table.stages() == 1 ? "" : "s", microbatches, microbatches == 1 ? "" : "es",
-      100 * kk::schedule::simulate(table, {.forward = 1, .backward_input = 1, .backward_weight = 1, .communication = 0})
-                .bubble_rate);
+  const auto simulated =
+      kk::schedule::simulate(table, {.forward = 1, .backward_input = 1, .backward_weight = 1, .communication = 0});
+  const double kept = o.post_validation ? 1 : simulated.span / simulated.makespan;  // without it all ranks meet
+  std::printf("%s, %d stage%s, %d microbatch%s per replica: predicted bubble %.1f %%\n",
+              session.model.schedule_name().c_str(), table.stages(), table.stages() == 1 ? "" : "s", microbatches,
+              microbatches == 1 ? "" : "es", 100 * (1 - (1 - simulated.bubble_rate) * kept));
   std::printf("%lld steps of %lld sequences of %lld bytes; matrix products run at %.0f Gflop/s here\n",
               static_cast<long long>(o.steps), static_cast<long long>(o.batch), static_cast<long long>(o.context),
               speed * 1e-9);
@@ -106,7 +110,7 @@ void print_plan(const Session<T>& session, const Options& o, double speed) {
 
 /// Repeats the first steps on rank 0 alone and prints both losses side by side.
 template <class T>
-void verify(const kk::Communicator& world, const Options& o, const kk::TextCorpus& text,
+void verify(const kk::Communicator& world, const TrainOptions& o, const kk::TextCorpus& text,
             const std::vector<double>& losses, double step_seconds) {
   if (world.rank() == 0) {
     const auto mesh = make_mesh(MPI_COMM_SELF, 1, 1, 1);
@@ -129,7 +133,7 @@ void verify(const kk::Communicator& world, const Options& o, const kk::TextCorpu
 }
 
 template <class T>
-void train(const Options& o) {
+void train(const TrainOptions& o) {
   config_of(o).check();  // before the ranks need each other
   const auto mesh = make_mesh(MPI_COMM_WORLD, o.data, o.tensor, o.pipeline);
   const kk::Communicator& world = mesh.world();
@@ -148,22 +152,30 @@ void train(const Options& o) {
   if (!o.trace.empty()) session->trainer.record(&recorder);
 
   std::vector<double> first_losses;
-  double validation = 0, fastest = 1e300;
+  double validation = 0, fastest = 1e300, seconds = 0;
+  std::int64_t told = 0;
+  const auto tell = [&](const kk::StepReport& report, double its_seconds, double validation_loss) {
+    if (report.step <= told) return;
+    told = report.step;
+    if (told <= o.verify) first_losses.push_back(report.loss);
+    world.guard([&] {
+      if (log) log->write(report, its_seconds, validation_loss);
+    });
+    progress.step(report, its_seconds);
+  };
   for (std::int64_t step = 1; step <= o.steps; ++step) {
     const auto start = Clock::now();
-    const kk::StepReport report = session->trainer.step(session->training.load(step - 1));
-    const double seconds = seconds_since(start);
+    kk::StepReport report = session->trainer.step(session->training.load(step - 1));
+    if (report.step < step) tell(report, seconds, std::nan(""));  // with post-validation: of the step before
+    seconds = seconds_since(start);
     fastest = std::min(fastest, seconds);
-    if (step <= o.verify) first_losses.push_back(report.loss);
     const bool validates = step == o.steps || (o.validate_every > 0 && step % o.validate_every == 0);
     if (validates) {
       validation = session->validate();
       progress.validation(validation);
+      report = session->trainer.finish();
     }
-    world.guard([&] {
-      if (log) log->write(step, report, seconds, validates ? validation : std::nan(""));
-    });
-    progress.step(step, report, seconds);
+    if (report.step == step) tell(report, seconds, validates ? validation : std::nan(""));
   }
   if (!o.trace.empty()) {
     session->trainer.record(nullptr);
@@ -190,7 +202,7 @@ void train(const Options& o) {
 }
 
 int main(int argc, char** argv) {
-  const Options o = Options::parse(argc, argv);
+  const TrainOptions o = TrainOptions::parse(argc, argv);
   return kk::run(argc, argv, {.threads = o.threads}, [&] {
     if (!o.help.empty()) {
       int rank = 0;

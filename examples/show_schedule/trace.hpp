@@ -27,10 +27,10 @@
 /// as "pid", "ts" and "dur" in microseconds, and "microbatch", "chunk" and "stage" in "args". Other events are passed
 /// over. Of several steps the last is taken that all ranks have completed, of several replicas of the pipeline the one
 /// with the lowest rank. Forwards that no backward follows (of a validation) count only if there is no backward at all.
-class Trace {
+class TraceFile {
  public:
   /// Throws InputError for what is no such trace, or none of this table.
-  Trace(const std::string& file, const kerkis::schedule::Table& table) : file_(file), table_(table) {
+  TraceFile(const std::string& file, const kerkis::schedule::Table& table) : file_(file), table_(table) {
     std::ifstream in(file, std::ios::binary);
     kerkis::require(in.good(), "the trace ", file, " can't be read: ", std::strerror(errno));
     try {

@@ -15,7 +15,7 @@
 #include <kerkis/schedule/choose.hpp>
 
 /// The flags of train_gpt.
-struct Options {
+struct TrainOptions {
   // the plan
   std::size_t data = 0;  ///< 0: the ranks that remain
   std::size_t tensor = 1, pipeline = 1;
@@ -24,6 +24,7 @@ struct Options {
   int chunks = 1;           ///< of layers per pipeline rank, where the schedule leaves them open
   double memory_limit = 0;  ///< of the automatic schedule, in microbatches; 0: its own
   std::string recompute = "none", stage_costs = "even";
+  bool post_validation = false;
   int threads = 0;  ///< per rank; 0: the cores of the node, shared by its ranks
   // the model
   std::int64_t layers = 4, heads = 4, width = 128, context = 64;
@@ -80,8 +81,8 @@ struct Options {
             .recompute = recomputation(recompute)};
   }
 
-  static Options parse(int argc, char** argv) {
-    Options o;
+  static TrainOptions parse(int argc, char** argv) {
+    TrainOptions o;
     CLI::App app("Trains a byte-level GPT on text under a plan of data, tensor and pipeline parallelism.");
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->always_capture_default();
     const auto whole = [](std::int64_t least, std::int64_t most) {
@@ -124,6 +125,10 @@ struct Options {
            "--stage-costs", o.stage_costs,
            "even: as many layers in every stage; measured: by the time that layers, embedding and head take here")
         ->check(CLI::IsMember({"even", "measured"}))
+        ->group("Plan");
+    app.add_flag("--post-validation", o.post_validation,
+                 "pipeline ranks begin the next step before the gradient norm of all is known, and take the step back "
+                 "and again if it was above --clip; as much memory again for a copy")
         ->group("Plan");
     app.add_option("--threads", o.threads, "per rank; 0: the cores of the node, shared by its ranks")
         ->check(whole(0, 256))

@@ -25,7 +25,8 @@ class Progress {
     live_ = isatty(STDOUT_FILENO) != 0 || (wish != nullptr && std::strcmp(wish, "live") == 0);
   }
 
-  void step(std::int64_t step, const kerkis::StepReport& report, double seconds) {
+  void step(const kerkis::StepReport& report, double seconds) {
+    const std::int64_t step = report.step;
     tokens_ += report.weight;
     busy_ += seconds;
     if (!shown_) return;
@@ -69,8 +70,9 @@ class Log {
     file_.open(path_, std::ios::trunc);
     kerkis::require(file_.good(), "the log '", path_, "' can't be written: ", std::strerror(errno));
   }
-  void write(std::int64_t step, const kerkis::StepReport& report, double seconds, double validation_loss) {
+  void write(const kerkis::StepReport& report, double seconds, double validation_loss) {
     if (path_.empty()) return;
+    const std::int64_t step = report.step;
     nlohmann::ordered_json line{{"step", step},
                                 {"loss", report.loss},
                                 {"grad_norm", report.gradient_norm},

@@ -10,6 +10,7 @@
 
 namespace kerkis {
 
+/// A version that compares.
 struct Version {
   int major_number;
   int minor_number;
@@ -18,6 +19,7 @@ struct Version {
   friend constexpr auto operator<=>(const Version&, const Version&) = default;
 };
 
+/// Of these headers.
 inline constexpr Version version{KERKIS_VERSION_MAJOR, KERKIS_VERSION_MINOR, KERKIS_VERSION_PATCH};
 
 }  // namespace kerkis

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT: the schedule of this Pipeline deadlocks
-// EXPECT: deadlock<kerkis::schedule::waits_for<[01], [01]>, kerkis::schedule::waits_for<[01], [01]> ?>
-// EXPECT: deadlocking_schedule.cpp:[0-9]+:[0-9]+: error: static assertion failed.*: for this test: deadlock
+// EXPECT 1: the schedule of this Pipeline deadlocks
+// EXPECT 1: deadlock<kerkis::schedule::waits_for<[01], [01]>, kerkis::schedule::waits_for<[01], [01]> ?>
 #include <kerkis/policy/pipeline.hpp>
 
 /// Every rank has its own order right, and still the last wants microbatch 1 first while the first waits for the
@@ -10,11 +9,7 @@ struct Crossed {
   static constexpr std::string_view name = "crossed";
 
   static constexpr void order(kerkis::PipelineShape shape, int rank, kerkis::ActionList& list) {
-#ifdef KERKIS_FAIL
-    const bool crossed = rank == shape.ranks - 1;
-#else
-    const bool crossed = false;
-#endif
+    const bool crossed = KERKIS_MISTAKE == 1 && rank == shape.ranks - 1;
     for (int m = 0; m < shape.microbatches; ++m) {
       list.forward(crossed ? shape.microbatches - 1 - m : m);
       list.backward(crossed ? shape.microbatches - 1 - m : m);
@@ -22,6 +17,4 @@ struct Crossed {
   }
 };
 
-static_assert(kerkis::schedule::static_fault<Crossed, 2, 2> != kerkis::schedule::Fault::deadlock,
-              "for this test: deadlock");
 kerkis::Pipeline<2, Crossed, kerkis::Microbatches<2>> policy;

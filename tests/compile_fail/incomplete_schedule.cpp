@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT: the schedule of this Pipeline leaves a computation out
+// EXPECT 1: the schedule of this Pipeline leaves a computation out
 #include <kerkis/policy/pipeline.hpp>
 
 /// Leaves out the last microbatch's backward pass.
@@ -8,7 +8,7 @@ struct Forgetful {
 
   static constexpr void order(kerkis::PipelineShape shape, int, kerkis::ActionList& list) {
     for (int m = 0; m < shape.microbatches; ++m) list.forward(m);
-#ifdef KERKIS_FAIL
+#if KERKIS_MISTAKE == 1
     const int passes = shape.microbatches - 1;
 #else
     const int passes = shape.microbatches;

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT: Buckets<bytes> needs a size above 0
-// EXPECT: Microbatches<0>: a step needs at least one microbatch
+// EXPECT 1: Buckets<bytes> needs a size above 0
+// EXPECT 2: Microbatches<0>: a step needs at least one microbatch
 #include <kerkis/policy/data_parallel.hpp>
 #include <kerkis/policy/pipeline.hpp>
 
-#ifdef KERKIS_FAIL
-constexpr std::size_t none = 0;
-#else
-constexpr std::size_t none = 1;
-#endif
-kerkis::DataParallel<2, kerkis::Buckets<none>> data;
-kerkis::Pipeline<2, kerkis::Microbatches<none>> pipeline;
+kerkis::DataParallel<2, kerkis::Buckets<KERKIS_MISTAKE == 1 ? 0 : 1000>> data;
+kerkis::Pipeline<2, kerkis::Microbatches<KERKIS_MISTAKE == 2 ? 0 : 4>> pipeline;

@@ -5,7 +5,7 @@
 
 #include <kerkis/core/detail/half.hpp>
 
-// Where the processor converts, the same bits come from it several times faster.
+/// 1 where the processor converts: the same bits come from it several times faster.
 #if defined(__F16C__) && defined(__FLT16_MANT_DIG__) && !defined(__CUDACC__) && !defined(__HIPCC__) &&                 \
     (defined(__clang__) || __GNUC__ >= 13)
 #define KERKIS_NATIVE_FLOAT16 1

@@ -17,6 +17,7 @@
 
 namespace kerkis {
 
+/// Of TokenLoader. The same on every rank.
 struct TokenLoaderOptions {
   std::int64_t batch = 16;    ///< sequences of a whole step, over all replicas
   std::int64_t context = 64;  ///< tokens of a sequence

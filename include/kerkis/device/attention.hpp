@@ -52,16 +52,33 @@ struct Attention {
 
 namespace detail {
 
+template <class T>
+void host_product(std::int64_t rows, std::int64_t columns, std::int64_t depth, Strided<const T> a, Strided<const T> b,
+                  T* c, std::int64_t c_row, bool add) {
+  if (is_small_product(rows, columns, depth)) return small_product<T>(rows, columns, depth, a, b, c, c_row, add);
+  const bool ta = a.column != 1, tb = b.column != 1;
+  blas_product<T>(ta ? Transpose::yes : Transpose::no, tb ? Transpose::yes : Transpose::no, rows, columns, depth, T(1),
+                  a.data, ta ? a.column : a.row, b.data, tb ? b.column : b.row, add ? T(1) : T(0), c, c_row);
+}
+
+/// A thread of a device has no room to pack operands in.
+template <class T>
+KOKKOS_FUNCTION void device_product(std::int64_t rows, std::int64_t columns, std::int64_t depth, Strided<const T> a,
+                                    Strided<const T> b, T* c, std::int64_t c_row, bool add) {
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const T sum = product_element(depth, a, b, i, j);
+      c[i * c_row + j] = add ? c[i * c_row + j] + sum : sum;
+    }
+}
+
 /// C = A B, plus C if `add`, inside a kernel.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void kernel_product(std::int64_t rows, std::int64_t columns, std::int64_t depth,
                                                 Strided<const T> a, Strided<const T> b, T* c, std::int64_t c_row,
                                                 bool add) {
-  if (is_small_product(rows, columns, depth)) return small_product<T>(rows, columns, depth, a, b, c, c_row, add);
-  KOKKOS_IF_ON_HOST((const bool ta = a.column != 1, tb = b.column != 1;
-                     blas_product<T>(ta ? Transpose::yes : Transpose::no, tb ? Transpose::yes : Transpose::no, rows,
-                                     columns, depth, T(1), a.data, ta ? a.column : a.row, b.data, tb ? b.column : b.row,
-                                     add ? T(1) : T(0), c, c_row);))
+  KOKKOS_IF_ON_HOST((host_product<T>(rows, columns, depth, a, b, c, c_row, add);))
+  KOKKOS_IF_ON_DEVICE((device_product<T>(rows, columns, depth, a, b, c, c_row, add);))
 }
 
 template <class T>

@@ -10,6 +10,7 @@ namespace kerkis::device {
 /// mod 16, then the lanes are folded in halves. `f(i)` gives the element.
 inline constexpr int lanes = 16;
 
+/// The sum of f(0) to f(count - 1).
 template <class T, class F>
 KOKKOS_FORCEINLINE_FUNCTION T sum_of(std::int64_t count, const F& f) {
   T lane[lanes];

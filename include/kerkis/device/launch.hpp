@@ -20,6 +20,7 @@ void launch(const char* label, const ExecutionSpace& execution, std::int64_t cou
 /// order.
 inline constexpr std::int64_t column_block = 128;
 
+/// How many such blocks there are.
 constexpr std::int64_t column_blocks(std::int64_t columns) { return (columns + column_block - 1) / column_block; }
 
 }  // namespace kerkis::device

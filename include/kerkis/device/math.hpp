@@ -88,14 +88,16 @@ KOKKOS_FORCEINLINE_FUNCTION ExpParts<T> exp_parts(T x) {
 
 }  // namespace detail
 
+/// e to the power of x, for loops that vectorise.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T exp(T x) {
   using Traits = detail::ExpTraits<T>;
   using Bits = typename Traits::Bits;
   static_assert(std::is_floating_point_v<T>);
+  constexpr T round = Traits::round;  // bit_cast takes a reference, and device code has no statics
   const auto [shifted, q] = detail::exp_parts(detail::clamp_size(x, Traits::exp_limit));
   // 2^n as a product of two halves: n reaches beyond the exponents of T at both ends.
-  const Bits biased = Kokkos::bit_cast<Bits>(shifted) - Kokkos::bit_cast<Bits>(Traits::round) + 2 * Traits::bias;
+  const Bits biased = Kokkos::bit_cast<Bits>(shifted) - Kokkos::bit_cast<Bits>(round) + 2 * Traits::bias;
   const Bits half = biased >> 1;
   const T scale = Kokkos::bit_cast<T>(half << Traits::mantissa);
   const T other_scale = Kokkos::bit_cast<T>((biased - half) << Traits::mantissa);
@@ -109,11 +111,12 @@ KOKKOS_FORCEINLINE_FUNCTION T tanh(T x) {
   using Bits = typename Traits::Bits;
   static_assert(std::is_floating_point_v<T>);
   constexpr Bits sign = Bits{1} << (8 * sizeof(T) - 1);
+  constexpr T round = Traits::round;
   const Bits bits = Kokkos::bit_cast<Bits>(x);
   T size = Kokkos::bit_cast<T>(bits & ~sign);
   size = size > Traits::tanh_is_one ? Traits::tanh_is_one : size;
   const auto [shifted, q] = detail::exp_parts(2 * size);
-  const Bits biased = Kokkos::bit_cast<Bits>(shifted) - Kokkos::bit_cast<Bits>(Traits::round) + Traits::bias;
+  const Bits biased = Kokkos::bit_cast<Bits>(shifted) - Kokkos::bit_cast<Bits>(round) + Traits::bias;
   const T scale = Kokkos::bit_cast<T>(biased << Traits::mantissa);
   const T t = q * scale + (scale - T(1));
   return Kokkos::bit_cast<T>(Kokkos::bit_cast<Bits>(t / (t + T(2))) | (bits & sign));

@@ -26,6 +26,7 @@ inline constexpr std::int64_t small_multiplications = std::int64_t{1} << 18;
 inline constexpr std::int64_t small_multiplications = std::int64_t{1} << 12;
 #endif
 
+/// Whether `small_product` is the faster way.
 constexpr bool is_small_product(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
   constexpr std::int64_t limit = small_multiplications;
   return rows <= limit && columns <= limit && depth <= limit && rows * columns <= limit &&

@@ -37,6 +37,7 @@ class Mesh {
     require(size_ == 1, "a mesh without a communicator has one rank; the plan ", description(), " wants ", size_);
   }
 
+  /// The grid over the ranks of `user`, which is duplicated and stays the caller's.
   template <class... Axes>
   explicit Mesh(MPI_Comm user, AxisExtent<Axes>... extents)
       : Mesh(&user, size_of(user), {Named{Axes::name, extents.value}...}) {
@@ -82,12 +83,11 @@ class Mesh {
   }
 
  private:
+  template <class A, class... Axes>
+  static constexpr int count = (0 + ... + (std::is_same_v<A, Axes> ? 1 : 0));
   template <class... Axes>
   static constexpr bool are_different() {
-    [[maybe_unused]] const auto count = []<class A>(std::type_identity<A>) {
-      return (0 + ... + (std::is_same_v<A, Axes> ? 1 : 0));
-    };
-    return (... && (count(std::type_identity<Axes>{}) == 1));
+    return (... && (count<Axes, Axes...> == 1));
   }
 
   struct Named {

@@ -9,6 +9,7 @@
 
 namespace kerkis {
 
+/// Dropout, say, acts in training only.
 enum class Mode { training, evaluation };
 
 /// What a layer may know about the call that it serves.

@@ -34,11 +34,12 @@ struct Saved {
 template <class M>
 concept Module =
     requires(M module, Context<typename M::ExecutionSpace>& context,
-             const Matrix<typename M::Element, typename M::ExecutionSpace>& matrix, typename M::Saved& saved) {
+             const Matrix<typename M::Element, typename M::ExecutionSpace>& matrix, typename M::Saved& saved,
+             void (&f)(Parameter<typename M::Element, typename M::ExecutionSpace>&)) {  // nvcc 13 takes no lambda here
       module.forward(context, matrix, matrix, saved);
       module.backward_input(context, matrix, matrix, saved);
       module.backward_weight(context, saved);
-      module.for_each_parameter([](Parameter<typename M::Element, typename M::ExecutionSpace>&) {});
+      module.for_each_parameter(f);
       { module.make_saved(std::int64_t{}) } -> std::same_as<typename M::Saved>;
       { module.input_columns() } -> std::convertible_to<std::int64_t>;
       { module.output_columns() } -> std::convertible_to<std::int64_t>;

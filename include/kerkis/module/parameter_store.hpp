@@ -77,6 +77,7 @@ class ParameterStore {
     }
   }
 
+  /// Those of this rank, one parameter after the other, with the padding; gradients and pieces alike.
   const Vector<T, ExecutionSpace>& values() const { return values_; }
   const Vector<T, ExecutionSpace>& gradients() const { return gradients_; }
   const Kokkos::View<ParameterPiece*, typename ExecutionSpace::memory_space>& pieces() const { return pieces_; }

@@ -21,6 +21,7 @@ class Workspace {
   using Bytes = Kokkos::View<std::byte*, typename ExecutionSpace::memory_space>;
 
  public:
+  /// What has been taken from the workspace since it was made; it gives all of it back.
   class Scope {
    public:
     explicit Scope(Workspace& workspace) : workspace_(workspace), block_(workspace.block_), used_(workspace.used_) {}
@@ -30,6 +31,7 @@ class Workspace {
       workspace_.block_ = block_;
       workspace_.used_ = used_;
     }
+    /// An unmanaged matrix without values, valid until the scope ends.
     template <class T>
     Matrix<T, ExecutionSpace> take(std::int64_t rows, std::int64_t columns) {
       const auto bytes = static_cast<std::size_t>(rows * columns) * sizeof(T);

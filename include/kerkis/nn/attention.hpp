@@ -11,6 +11,7 @@
 
 namespace kerkis::nn {
 
+/// Of CausalSelfAttention. `width` is divisible by `heads`.
 struct AttentionOptions {
   std::int64_t width = 0;
   std::int64_t heads = 1;

@@ -25,6 +25,7 @@ inline double checked_rate(std::string_view name, double rate) {
 
 }  // namespace detail
 
+/// Of Dropout: the rate, and where the columns lie that this rank holds.
 struct DropoutOptions {
   double rate = 0;
   std::int64_t columns = 0;          ///< held here

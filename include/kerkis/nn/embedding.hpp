@@ -14,6 +14,7 @@
 
 namespace kerkis::nn {
 
+/// Of Embedding.
 struct EmbeddingOptions {
   std::int64_t vocabulary = 0;
   std::int64_t width = 0;

@@ -19,6 +19,7 @@
 
 namespace kerkis::nn {
 
+/// Of `generate`. The same on every rank.
 struct GenerateOptions {
   std::int64_t tokens = 100;  ///< to add
   double temperature = 1;     ///< 0: always the likeliest

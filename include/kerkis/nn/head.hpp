@@ -10,6 +10,7 @@
 
 namespace kerkis::nn {
 
+/// Of Head.
 struct HeadOptions {
   std::int64_t width = 0;
   std::int64_t vocabulary = 0;

@@ -22,6 +22,7 @@ enum class Split {
   input    ///< row parallel: a rank has some of the inputs; the output is summed over the axis, then the bias added
 };
 
+/// Of Linear.
 struct LinearOptions {
   Split split = Split::none;
   bool bias = true;

@@ -8,6 +8,7 @@
 
 namespace kerkis::nn {
 
+/// Of Mlp.
 struct MlpOptions {
   std::int64_t width = 0;
   std::int64_t hidden = 0;         ///< 0: 4 × width

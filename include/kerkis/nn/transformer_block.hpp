@@ -12,6 +12,7 @@
 
 namespace kerkis::nn {
 
+/// Of TransformerBlock. `width` is divisible by `heads`.
 struct BlockOptions {
   std::int64_t width = 0;
   std::int64_t heads = 1;

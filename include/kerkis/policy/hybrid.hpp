@@ -72,6 +72,7 @@ using Serial = Hybrid<>;
 template <class Plan>
 struct plan_traits : plan_traits<Hybrid<Plan>> {};
 
+/// The same of a Hybrid.
 template <class... Policies>
 struct plan_traits<Hybrid<Policies...>> {
   static_assert(sizeof(Hybrid<Policies...>) > 0);  // its own checks speak first

@@ -23,12 +23,15 @@ struct Recomputation {
 };
 
 namespace recompute {
+/// Nothing is recomputed.
 struct none {
   static constexpr Recomputation value = Recomputation::none();
 };
+/// A microbatch keeps the input of the stage only.
 struct full {
   static constexpr Recomputation value = Recomputation::full();
 };
+/// A microbatch keeps the input of every `k` layers.
 template <std::int64_t k>
 struct every {
   static_assert(k > 0, "kerkis: Recompute<recompute::every<k>> needs segments of at least one layer");

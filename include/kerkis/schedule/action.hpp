@@ -30,25 +30,33 @@ struct KindTraits {
   [[nodiscard]] constexpr bool computes() const noexcept { return forward || input_gradient || weight_gradient; }
 };
 
+/// By ActionKind.
 inline constexpr KindTraits kind_traits[] = {
     {"forward", 'F', true, false, false},
     {"backward", 'B', false, true, true},
     {"backward_input", 'I', false, true, false},
     {"backward_weight", 'W', false, false, true},
 };
+/// Of a kind that is not in the list.
 inline constexpr KindTraits unknown_kind;
 
+/// Whether it is in the list.
 [[nodiscard]] constexpr bool known(ActionKind kind) noexcept {
   return static_cast<std::size_t>(kind) < std::size(kind_traits);
 }
 
+/// What is known of `kind`.
 [[nodiscard]] constexpr const KindTraits& traits(ActionKind kind) noexcept {
   return known(kind) ? kind_traits[static_cast<std::size_t>(kind)] : unknown_kind;
 }
 
+/// Whether it computes a forward.
 [[nodiscard]] constexpr bool computes_forward(ActionKind kind) noexcept { return traits(kind).forward; }
+/// Whether it computes the gradient of the input.
 [[nodiscard]] constexpr bool computes_input_gradient(ActionKind kind) noexcept { return traits(kind).input_gradient; }
+/// Whether it computes the gradients of the parameters.
 [[nodiscard]] constexpr bool computes_weight_gradient(ActionKind kind) noexcept { return traits(kind).weight_gradient; }
+/// Its name.
 [[nodiscard]] constexpr std::string_view to_string(ActionKind kind) noexcept { return traits(kind).name; }
 
 /// `microbatch` counts from 0, `chunk` from 0 within the rank.

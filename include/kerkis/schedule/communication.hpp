@@ -33,6 +33,7 @@ struct Channel {
   int size = 0;
 };
 
+/// In the place of a message's number: there is none.
 inline constexpr int no_message = -1;
 
 /// The messages of one action.

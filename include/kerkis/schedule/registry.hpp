@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,9 +25,9 @@ namespace kerkis::schedule {
 /// Types of schedules, to be chosen from by name.
 template <Schedule... S>
 struct Schedules {
-  static constexpr std::string_view names[] = {S::name...};
+  static constexpr std::array<std::string_view, sizeof...(S)> names{S::name...};
 
-  /// Calls f.operator()<Type>() for the schedule of that name. Throws InputError with all names if there is none.
+  /// Calls `f.operator()<Type>()` for the schedule of that name. Throws InputError with all names if there is none.
   template <class F>
   static constexpr void visit(std::string_view name, F&& f) {
     if ((... || (name == S::name && (f.template operator()<S>(), true)))) return;

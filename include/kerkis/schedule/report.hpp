@@ -24,8 +24,10 @@ struct Depth {
 /// As deep as may help.
 inline constexpr Depth unbounded{std::numeric_limits<int>::max(), std::numeric_limits<int>::max()};
 
+/// What can be wrong with a table; `none`: it is proven.
 enum class Fault : unsigned char { none, refused, bad_shape, bad_action, doubled, missing, misordered, deadlock };
 
+/// In words.
 [[nodiscard]] constexpr std::string_view to_string(Fault fault) noexcept {
   switch (fault) {
   case Fault::none:
@@ -57,6 +59,7 @@ struct Wait {
   Message message;
 };
 
+/// What the verifier has found.
 struct Report {
   Fault fault = Fault::none;
   int rank = -1;            ///< where the fault is; -1 if nowhere in particular

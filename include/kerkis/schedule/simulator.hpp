@@ -40,6 +40,7 @@ struct Interval {
   int after_position = -1;
 };
 
+/// When every action runs, and what follows. Times are in the unit of the durations given.
 struct Timeline {
   std::vector<std::vector<Interval>> actions;  ///< per rank, as in its list
   double span = 0;      ///< the longest any rank takes from its first start to its last end: a step without a barrier

@@ -85,6 +85,7 @@ class CaseListener : public doctest::IReporter {
   void test_case_skipped(const doctest::TestCaseData&) override {}
 };
 
+/// Runs the test cases on every rank, and returns 1 everywhere if a check failed anywhere. Collective over the world.
 inline int run_cases(int argc, char** argv, int rank, Watchdog& watchdog) {
   MPI_Comm agreement = MPI_COMM_NULL;
   MPI_Comm_dup(MPI_COMM_WORLD, &agreement);
@@ -114,6 +115,7 @@ inline int run_cases(int argc, char** argv, int rank, Watchdog& watchdog) {
 
 }  // namespace kerkis::testing
 
+/// Of every test program: MPI and Kokkos, then the cases, under the watchdog.
 int main(int argc, char** argv) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
