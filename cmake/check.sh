@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Sets up what is missing, builds everything, runs every test: optimised, and under the address and undefined-behaviour sanitizers;
-# the Asio bridge also under the thread sanitizer.
+# the Asio bridge also under the thread sanitizer, and what stands on MPI also with Open MPI.
 # Arguments go to ctest:  sh cmake/check.sh -R comm
 
-extras="clang libomp-dev iproute2 python3-venv"
+extras="clang libomp-dev g++-12 openmpi-bin libopenmpi-dev doxygen iproute2 python3-venv"
 . "$(dirname -- "$0")/toolchain.sh"
 
-for preset in release asan tsan; do
+presets="release asan tsan"
+if command -v mpicxx.openmpi >/dev/null; then presets="$presets openmpi"; else say "no mpicxx.openmpi: not tested with Open MPI"; fi
+for preset in $presets; do
   configure $preset
   say "building build/$preset"
   cmake --build "$build/$preset" -j "$(nproc)"
@@ -15,6 +17,6 @@ done
 
 # One run over all folders, so that its summary is about all tests.
 mkdir -p "$build/check"
-printf 'subdirs("%s" "%s" "%s")\n' "$build/release" "$build/asan" "$build/tsan" >"$build/check/CTestTestfile.cmake"
+for preset in $presets; do echo "subdirs(\"$build/$preset\")"; done >"$build/check/CTestTestfile.cmake"
 cd "$build/check"
 exec ctest --output-on-failure -j "$(nproc)" "$@"

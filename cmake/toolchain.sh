@@ -45,13 +45,23 @@ installed() { # PACKAGES…
   [ "$count" -ge $# ]
 }
 
+# Debian's alternatives for MPI, "NAME PATH" a line.
+mpi_choices() { update-alternatives --get-selections 2>/dev/null | awk '$1 ~ /^mpi(run|-.*)?$/ { print $1, $3 }'; }
+
 install_packages() { # PACKAGES…
   installed "$@" && return
   say "installing packages: $*"
   # The folder is locked against other runs of these scripts, not against apt, which has its own lock.
   quietly retry as_root flock /var/lib/apt apt-get update
+  before=$(mpi_choices)
   quietly retry as_root flock /var/lib/apt env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
   quietly as_root apt-get clean
+  # Another MPI beside does not change what mpicxx and mpiexec mean; where they meant nothing, they are MPICH's.
+  mpi_choices | while read -r name now; do
+    choice=$(echo "$before" | sed -n "s|^$name ||p")
+    [ -n "$choice" ] || choice=$(update-alternatives --list "$name" | grep mpich | head -n 1)
+    [ -z "$choice" ] || [ "$choice" = "$now" ] || quietly as_root update-alternatives --set "$name" "$choice"
+  done
 }
 
 private_apt() { # COMMAND ARGUMENT…: apt with lists, archives and settings of its own
@@ -181,8 +191,10 @@ configure() {
   made_by="${KERKIS_INSIDE-} ${Kokkos_ROOT-} $(command -v cmake)"
   if [ ! -f "$build/$1/build.ninja" ] || [ "$(cat "$build/$1/toolchain" 2>/dev/null)" != "$made_by" ]; then
     say "configuring build/$1"
+    options=$cmake_options
+    if [ "$1" = openmpi ]; then options=; fi # this preset names its MPI
     # shellcheck disable=SC2086
-    (cd "$source" && quietly cmake --preset "$1" --fresh $cmake_options)
+    (cd "$source" && quietly cmake --preset "$1" --fresh $options)
     printf '%s\n' "$made_by" >"$build/$1/toolchain"
   fi
 }

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# Writes UNIT, one translation unit of HEADERS and of SOURCES, each source in a namespace of its own behind what all of them include: a
+# compiler reads the headers, and makes of the templates what several sources use, once.
+set(includes "#include <kerkis/testing/main.hpp>\n") # first, since it configures doctest
+foreach(header IN LISTS HEADERS)
+  string(APPEND includes "#include <${header}>\n")
+endforeach()
+set(own_includes "")
+set(bodies "")
+foreach(source IN LISTS SOURCES)
+  get_filename_component(folder ${source} DIRECTORY)
+  file(STRINGS ${source} lines REGEX "^#include ")
+  foreach(line IN LISTS lines)
+    if(NOT line MATCHES "^#include \"(.*)\"")
+      string(APPEND includes "${line}\n")
+    elseif(EXISTS ${folder}/${CMAKE_MATCH_1})
+      string(APPEND own_includes "#include \"${folder}/${CMAKE_MATCH_1}\"\n")
+    else()
+      string(APPEND own_includes "#include \"${PROJECT}/tests/${CMAKE_MATCH_1}\"\n")
+    endif()
+  endforeach()
+  file(RELATIVE_PATH name ${PROJECT} ${source})
+  string(MAKE_C_IDENTIFIER ${name} name)
+  string(APPEND bodies "namespace ${name} {\n#include \"${source}\"\n}\n")
+endforeach()
+file(WRITE ${UNIT} "${includes}${own_includes}${bodies}")
