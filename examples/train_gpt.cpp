@@ -141,7 +141,11 @@ void train(const TrainOptions& o) {
   const kk::TextCorpus text = o.text.empty() ? kk::TextCorpus::from_folder(world, "/usr/share/common-licenses")
                                              : kk::TextCorpus::from_file(world, o.text, least);
   std::optional<Log> log;
-  kk::on_root(world, [&] { log.emplace(o.log, o.text); });
+  kk::on_root(world, [&] {
+    log.emplace(o.log);
+    const std::string wrong = o.trace.empty() ? std::string() : command_line::check_writable(o.trace);
+    kk::require(wrong.empty(), "the trace ", wrong);
+  });
 
   std::optional<Session<T>> session(std::in_place, mesh, o, pipeline_of<T>(mesh, o), text);
   const double speed = product_speed<T>(world);

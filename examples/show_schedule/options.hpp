@@ -3,8 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +14,8 @@
 #include <kerkis/schedule/automatic.hpp>
 #include <kerkis/schedule/registry.hpp>
 #include <kerkis/schedule/simulator.hpp>
+
+#include "../command_line.hpp"
 
 /// The flags of show_schedule.
 struct Options {
@@ -75,7 +77,10 @@ struct Options {
       kerkis::require(app.count(file) == 0 || !app.get_option(file)->as<std::string>().empty(), file,
                       ": the name of the file is empty");
     }
-    kerkis::require(o.svg.empty() || o.svg != o.csv, "--svg and --csv name the same file");
+    const std::string wrong = command_line::check_apart({{"--svg", o.svg}, {"--csv", o.csv}, {"--trace", o.trace}});
+    kerkis::require(wrong.empty(), wrong);
+    kerkis::require(o.trace.empty() || !std::filesystem::is_directory(o.trace), "--trace: '", o.trace,
+                    "' is a directory");
     return o;
   }
 
@@ -87,21 +92,14 @@ struct Options {
 
  private:
   static int whole(std::string_view flag, const std::string& text, int least, int most) {
-    int value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, value);
-    kerkis::require(error == std::errc() && rest == end && value >= least && value <= most, flag, ": ", text,
-                    " is no whole number from ", least, " to ", most);
-    return value;
+    const std::string wrong = command_line::check_whole(text, least, most);
+    kerkis::require(wrong.empty(), flag, ": ", wrong);
+    return std::stoi(text);
   }
-
   static double real(std::string_view flag, const std::string& text, double least, double most) {
-    double value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, value);
-    kerkis::require(error == std::errc() && rest == end && value >= least && value <= most, flag, ": ", text,
-                    " is no number from ", least, " to ", most);
-    return value;
+    const std::string wrong = command_line::check_real(text, least, most);
+    kerkis::require(wrong.empty(), flag, ": ", wrong);
+    return std::stod(text);
   }
 
   static kerkis::schedule::Times four_times(const std::string& text) {

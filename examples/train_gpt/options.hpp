@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -13,6 +12,8 @@
 #include <kerkis/core/error.hpp>
 #include <kerkis/policy/pipeline_options.hpp>
 #include <kerkis/schedule/choose.hpp>
+
+#include "../command_line.hpp"
 
 /// The flags of train_gpt.
 struct TrainOptions {
@@ -43,23 +44,6 @@ struct TrainOptions {
   /// What the command line asks for besides training: a text to print (--help), or what is wrong with it.
   std::string help, error;
 
-  /// Decimal digits only: "010" and "0x10" would be read as C reads them.
-  static std::string check_whole(const std::string& text, std::int64_t least, std::int64_t most) {
-    std::int64_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, value);
-    const bool is_octal = text.size() > 1 && text[0] == '0';
-    if (error == std::errc() && rest == end && !is_octal && value >= least && value <= most) return {};
-    return kerkis::message(text, " is no whole number from ", least, " to ", most);
-  }
-  static std::string check_real(const std::string& text, double least, double most) {
-    double value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && rest == end && value >= least && value <= most) return {};
-    return kerkis::message(text, " is no number from ", least, " to ", most);
-  }
-
   /// Of none, full or every:K; nothing if it is something else.
   static std::optional<kerkis::Recomputation> recomputation(std::string_view text) {
     if (text == "none") return kerkis::Recomputation::none();
@@ -67,7 +51,7 @@ struct TrainOptions {
     constexpr std::string_view every = "every:";
     if (!text.starts_with(every)) return std::nullopt;
     const std::string layers(text.substr(every.size()));
-    if (!check_whole(layers, 1, 1 << 14).empty()) return std::nullopt;
+    if (!command_line::check_whole(layers, 1, 1 << 14).empty()) return std::nullopt;
     return kerkis::Recomputation::every(std::stoll(layers));
   }
 
@@ -86,10 +70,12 @@ struct TrainOptions {
     CLI::App app("Trains a byte-level GPT on text under a plan of data, tensor and pipeline parallelism.");
     app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)->always_capture_default();
     const auto whole = [](std::int64_t least, std::int64_t most) {
-      return CLI::Validator([=](std::string& text) { return check_whole(text, least, most); }, "INT", "whole");
+      return CLI::Validator([=](std::string& text) { return command_line::check_whole(text, least, most); }, "INT",
+                            "whole");
     };
     const auto real = [](double least, double most) {
-      return CLI::Validator([=](std::string& text) { return check_real(text, least, most); }, "REAL", "real");
+      return CLI::Validator([=](std::string& text) { return command_line::check_real(text, least, most); }, "REAL",
+                            "real");
     };
 
     app.add_option("--data", o.data, "data replicas; 0: the ranks that remain")
@@ -172,6 +158,12 @@ struct TrainOptions {
     try {
       app.parse(argc, argv);
       if (app.count("--text") > 0 && o.text.empty()) o.error = "--text: the name of the file is empty";
+      for (const char* flag : {"--log", "--trace"})
+        if (app.count(flag) > 0 && app.get_option(flag)->as<std::string>().empty())
+          o.error = kerkis::message(flag, ": the name of the file is empty");
+      if (const auto wrong = command_line::check_apart({{"--text", o.text}, {"--log", o.log}, {"--trace", o.trace}});
+          !wrong.empty())
+        o.error = wrong;
       if (o.memory_limit > 0 && o.schedule != kerkis::Automatic::name)
         o.error = "--memory-limit: only the automatic schedule has one";
     } catch (const CLI::CallForHelp&) {

@@ -7,11 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <system_error>
 
 #include "machine.hpp"
 
@@ -61,12 +59,9 @@ class Progress {
 /// One JSON object per step. Throws if the file can't be written, so that no run goes on without its log.
 class Log {
  public:
-  /// Throws InputError if the file can't be opened, or is the text.
-  Log(std::string path, const std::string& text) : path_(std::move(path)) {
+  /// Throws InputError if the file can't be opened.
+  explicit Log(std::string path) : path_(std::move(path)) {
     if (path_.empty()) return;
-    std::error_code error;
-    kerkis::require(text.empty() || !std::filesystem::equivalent(path_, text, error), "the log '", path_,
-                    "' is the text to train on");
     file_.open(path_, std::ios::trunc);
     kerkis::require(file_.good(), "the log '", path_, "' can't be written: ", std::strerror(errno));
   }

@@ -102,6 +102,17 @@ TEST_CASE("what a rank throws in its guard, the waits of the others throw") {
   }
 }
 
+TEST_CASE("the others hear of an exception that is no std::exception too") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const auto hear = [&] {
+    while (true) world.poll();
+  };
+  if (world.rank() == 0)
+    CHECK_THROWS_AS(world.guard([] { throw 42; }), int);
+  else
+    CHECK(thrown<PeerError>(hear) == "rank 0: an exception that is no std::exception");
+}
+
 TEST_CASE("guard gives back what its function gives") {
   const Communicator world(MPI_COMM_WORLD);
   int value = 3;

@@ -277,6 +277,9 @@ class Refusals(Case):
             self.refused_after_printing(flag, self.folder)
             self.refused(flag, "", says="the name of the file is empty")
         self.refused("--svg", self.path("a"), "--csv", self.path("a"), says="name the same file")
+        self.refused("--svg", os.path.join(self.path("."), ".", "a"), "--csv", self.path("a"), says="--svg and --csv name the same file")
+        self.refused("--trace", self.path("a"), "--svg", self.path("a"), says="--svg and --trace name the same file")
+        self.refused("--trace", self.path("."), says="is a directory")
         self.refused("--trace", "", says="the name of the file is empty")
         if os.path.exists("/dev/full"):
             self.refused_after_printing("--svg", "/dev/full")
