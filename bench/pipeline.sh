@@ -22,11 +22,12 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 
-if [ "$rival" = yes ] && ! python3 -c 'import torch' 2>/dev/null; then
+if [ "$rival" = yes ] && ! python3 -c 'import torch; print("PyTorch", torch.__version__)' 2>/dev/null; then
   rival=no
   echo "pipeline: there is no PyTorch here: kerkis runs alone"
 fi
 echo "OPENBLAS_CORETYPE: ${OPENBLAS_CORETYPE:-not set}; $(env -u OMP_NUM_THREADS nproc) cores; OMP_NUM_THREADS: 1"
+"$mpiexec" --version 2>/dev/null | sed -n 's/^ *Version: */MPICH /p'
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 echo "width $width, layers $layers, heads $heads, context $context, microbatches of $batch sequences, 2 ranks"
 

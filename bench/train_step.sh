@@ -30,11 +30,12 @@ settings() { # WIDTH
 }
 
 rival=yes
-python3 -c 'import torch' 2>/dev/null || {
+python3 -c 'import torch; print("PyTorch", torch.__version__)' 2>/dev/null || {
   rival=
   echo "train_step: there is no PyTorch here: kerkis runs alone"
 }
 echo "OPENBLAS_CORETYPE: ${OPENBLAS_CORETYPE:-not set}; $(env -u OMP_NUM_THREADS nproc) cores"
+"$mpiexec" --version 2>/dev/null | sed -n 's/^ *Version: */MPICH /p'
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 folder=$(mktemp -d)
