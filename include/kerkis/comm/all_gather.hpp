@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <kerkis/comm/blocks.hpp>
+#include <kerkis/comm/typed_blocks.hpp>
 
 namespace kerkis {
 

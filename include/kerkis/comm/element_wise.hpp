@@ -37,10 +37,11 @@ class InFloat {
   Run<Half> to_;
 };
 
-/// What all_reduce, scan and exclusive_scan have in common.
+/// What all_reduce, scan and exclusive_scan have in common. `Call`: of MPI_Iallreduce. (A template is compiled where it
+/// is used.)
+template <class Call>
 struct ElementWise {
-  using Call = int(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm, MPI_Request*);
-  Call* call;
+  Call call;
   const char* name;
   const char* fence;
   bool exclusive;  ///< rank 0 gets nothing
