@@ -42,8 +42,11 @@ struct File {
 inline bool is_same(const std::string& a, const std::string& b) {
   std::error_code error;
   if (std::filesystem::equivalent(a, b, error)) return true;
-  const auto name = std::filesystem::weakly_canonical(a, error);
-  return !name.empty() && name == std::filesystem::weakly_canonical(b, error);
+  // Files that are not there yet; a relative name without a folder stays as it is otherwise.
+  const auto name = [&error](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  };
+  return !name(a).empty() && name(a) == name(b);
 }
 
 /// No file is named twice, under whatever names: one would overwrite the other.
