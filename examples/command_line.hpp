@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -49,8 +50,11 @@ inline bool is_same(const std::string& a, const std::string& b) {
   return !name(a).empty() && name(a) == name(b);
 }
 
-/// No file is named twice, under whatever names: one would overwrite the other.
-inline std::string check_apart(const std::vector<File>& files) {
+/// A flag that is given has a name, and no file has two flags, under whatever names: one would overwrite the other.
+inline std::string check_files(const CLI::App& app, const std::vector<File>& files) {
+  for (const File& file : files)
+    if (app.count(file.flag) > 0 && file.path.empty())
+      return kerkis::message(file.flag, ": the name of the file is empty");
   for (std::size_t i = 0; i < files.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (!files[i].path.empty() && !files[j].path.empty() && is_same(files[i].path, files[j].path))

@@ -73,11 +73,8 @@ struct Options {
     if (app.count("--memory-limit") > 0) o.memory_limit = real("--memory-limit", memory_limit, 1, 1e9);
     o.weight_share = real("--weight-share", weight_share, 0, 1);
     o.times = four_times(times);
-    for (const char* file : {"--svg", "--csv", "--trace"}) {
-      kerkis::require(app.count(file) == 0 || !app.get_option(file)->as<std::string>().empty(), file,
-                      ": the name of the file is empty");
-    }
-    const std::string wrong = command_line::check_apart({{"--svg", o.svg}, {"--csv", o.csv}, {"--trace", o.trace}});
+    const std::string wrong =
+        command_line::check_files(app, {{"--svg", o.svg}, {"--csv", o.csv}, {"--trace", o.trace}});
     kerkis::require(wrong.empty(), wrong);
     kerkis::require(o.trace.empty() || !std::filesystem::is_directory(o.trace), "--trace: '", o.trace,
                     "' is a directory");

@@ -157,13 +157,7 @@ struct TrainOptions {
 
     try {
       app.parse(argc, argv);
-      if (app.count("--text") > 0 && o.text.empty()) o.error = "--text: the name of the file is empty";
-      for (const char* flag : {"--log", "--trace"})
-        if (app.count(flag) > 0 && app.get_option(flag)->as<std::string>().empty())
-          o.error = kerkis::message(flag, ": the name of the file is empty");
-      if (const auto wrong = command_line::check_apart({{"--text", o.text}, {"--log", o.log}, {"--trace", o.trace}});
-          !wrong.empty())
-        o.error = wrong;
+      o.error = command_line::check_files(app, {{"--text", o.text}, {"--log", o.log}, {"--trace", o.trace}});
       if (o.memory_limit > 0 && o.schedule != kerkis::Automatic::name)
         o.error = "--memory-limit: only the automatic schedule has one";
     } catch (const CLI::CallForHelp&) {
