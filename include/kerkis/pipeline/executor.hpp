@@ -332,7 +332,7 @@ class PipelineExecutor {
         Saved& saved = kept.take(step.saved);
         live_.add(chunk, 1, 1);
         Views outputs = views(output, rows);
-        if (!drops_) loss = forward(stage, context, microbatch, views(input, rows), outputs, saved);
+        if (!drops_) loss = detail::forward(stage, context, microbatch, views(input, rows), outputs, saved);
         if constexpr (changes_rows) {
           if (output != nullptr)
             made_rows(step, microbatches) = output->header.rows = cut(outputs, *output, step.stage);
@@ -368,16 +368,6 @@ class PipelineExecutor {
     if (buffer.test()) return;
     trace::Span span(recorder_, "wait", step.action.microbatch, step.action.chunk, step.stage);
     buffer.wait();
-  }
-
-  static LossSum forward(Stage& stage, Context<ExecutionSpace>& context, const Microbatch& microbatch,
-                         const Views& input, Views& output, [[maybe_unused]] Saved& saved) {
-    if constexpr (requires { stage.forward(context, microbatch, input, output, saved); })
-      return stage.forward(context, microbatch, input, output, saved);
-    else if constexpr (requires { LossSum(stage.forward(context, microbatch, input, output)); })
-      return stage.forward(context, microbatch, input, output);
-    else
-      return stage.forward(context, microbatch, input, output), LossSum{};
   }
 
   /// The rows that a stage has made of the room that it had.

@@ -136,4 +136,20 @@ concept PipelineStage =
       stage.backward_weight(context, microbatch, saved, ready);
     };
 
+namespace detail {
+
+/// Calls the form of `forward` that a stage has.
+template <class S, class Saved>
+LossSum forward(S& stage, Context<typename S::ExecutionSpace>& context, const typename S::Microbatch& microbatch,
+                const BoundaryViews<S>& input, BoundaryViews<S>& output, [[maybe_unused]] Saved& saved) {
+  if constexpr (requires { stage.forward(context, microbatch, input, output, saved); })
+    return stage.forward(context, microbatch, input, output, saved);
+  else if constexpr (requires { LossSum(stage.forward(context, microbatch, input, output)); })
+    return stage.forward(context, microbatch, input, output);
+  else
+    return stage.forward(context, microbatch, input, output), LossSum{};
+}
+
+}  // namespace detail
+
 }  // namespace kerkis
