@@ -37,7 +37,7 @@ class KeepExchange final : public Steps {
     return MPI_Isend(out.data, static_cast<int>(out.count), out.type.native, to, tag, native, &sent_);
   }
   void came(const MPI_Status& status) override {
-    if (!received_) count_ = elements_of(status, receive_.run().type.native);
+    if (!received_) count_ = elements_of(status, sizeof(typename ReceiveWire::Element));
   }
   bool next(MPI_Request& request) override {
     if (!std::exchange(received_, true)) {

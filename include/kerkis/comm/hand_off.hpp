@@ -49,22 +49,13 @@ inline void check_source(const char* operation, const Communicator& communicator
   require(communicator.size() > 1, operation, ": '", communicator.name(), "' has no other rank");
 }
 
-/// The elements that have come. Throws CommError if they are not whole: the sender's are of another type.
-inline std::size_t elements_of(const MPI_Status& status, MPI_Datatype type) {
-  int count = 0;
-  check(MPI_Get_count(&status, type, &count), "MPI_Get_count");
-  if (count == MPI_UNDEFINED)
-    throw CommError(message("rank ", status.MPI_SOURCE, " has sent no whole number of such elements"));
-  return static_cast<std::size_t>(count);
-}
-
 /// Keeps the wire of a receive; unpacks as much as has come.
 template <class Wire>
 class KeepReceived final : public Steps {
  public:
   KeepReceived(Wire&& wire, Received* received) : wire_(std::move(wire)), received_(received) {}
   void came(const MPI_Status& status) override {
-    what_ = {status.MPI_SOURCE, elements_of(status, wire_.run().type.native)};
+    what_ = {status.MPI_SOURCE, elements_of(status, sizeof(typename Wire::Element))};
   }
   bool next(MPI_Request&) override {
     wire_.finish(what_.count);

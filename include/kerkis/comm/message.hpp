@@ -20,6 +20,20 @@ struct Received {
 
 namespace comm {
 
+inline std::size_t bytes_of(const MPI_Status& status) {
+  MPI_Count bytes = 0;
+  check(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
+  return static_cast<std::size_t>(bytes);
+}
+
+/// The elements that have come. Throws CommError if they are not whole: the sender's are of another type.
+inline std::size_t elements_of(const MPI_Status& status, std::size_t element_bytes) {
+  const std::size_t bytes = bytes_of(status);
+  if (bytes % element_bytes != 0)
+    throw CommError(message("rank ", status.MPI_SOURCE, " has sent no whole number of such elements"));
+  return bytes / element_bytes;
+}
+
 /// The first MPI operation of a message. A message of at least `piece_length` elements begins with a piece of so many,
 /// and this behind them; the rest follows in pieces under a tag of its own, so that messages cannot be confused. The
 /// receiver needs not know beforehand which kind comes.
@@ -69,7 +83,7 @@ class MessageSide {
         native_(communicator.native()), peer_(peer), tag_(tag), count_(view.size()),
         length_(piece_length(communicator, sizeof(Element))), first_own_tag_(largest_tag(communicator) + 1) {
     static_assert(sizeof(AsWire) > 0);
-    execution.fence(fence);
+    comm::fence(execution, fence);
     bool reached = AsWire::host_reaches;
     if constexpr (!AsWire::host_reaches) reached = device_aware<typename View::memory_space>(execution, communicator);
     straight_ = count_ == 0 || (reached && !communicator.state()->engine->options().stage && shape_.is_run());
@@ -108,12 +122,9 @@ class MessageSide {
   /// The first piece of a message to receive is here.
   void came(const MPI_Status& status) {
     if (ended_ > 0) return;
-    MPI_Count bytes = 0;
-    check(MPI_Get_elements_x(&status, MPI_BYTE, &bytes), "MPI_Get_elements_x");
-    const auto elements = static_cast<std::size_t>(bytes) / sizeof(Element);
     peer_ = status.MPI_SOURCE;
-    const bool has_trailer = count_ >= length_ && static_cast<std::size_t>(bytes) > length_ * sizeof(Element);
-    if (!has_trailer) trailer_.total = elements;
+    const bool has_trailer = count_ >= length_ && bytes_of(status) > length_ * sizeof(Element);
+    if (!has_trailer) trailer_.total = elements_of(status, sizeof(Element));
     if (trailer_.total > count_)
       throw CommError(
           message("rank ", peer_, " has sent ", trailer_.total, " elements, more than the ", count_, " of the View"));

@@ -20,7 +20,7 @@ class ReceiveRounds final : public WireRounds<Access::write, ExecutionSpace, Vie
       : WireRounds<Access::write, ExecutionSpace, View>(execution, communicator, view, fence), received_(received) {}
 
   void end(const MPI_Status& status) override {
-    const std::size_t count = elements_of(status, this->run().type.native);
+    const std::size_t count = elements_of(status, sizeof(typename View::value_type));
     this->wire_.finish(count);
     if (received_ != nullptr) *received_ = {status.MPI_SOURCE, count};
   }
