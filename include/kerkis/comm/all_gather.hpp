@@ -89,7 +89,7 @@ Request all_gather(const ExecutionSpace& execution, const Communicator& communic
   static constexpr const char* fence = "kerkis::all_gather";
   const auto blocks = comm::Blocks::of("all_gather", communicator, options.counts, view.size());
   if (communicator.size() == 1) {
-    execution.fence(fence);
+    comm::fence(execution, fence);
     return {};
   }
   comm::Wire<comm::Access::read_write, ExecutionSpace, View> wire(execution, communicator, view, fence);

@@ -94,7 +94,7 @@ Request all_to_all(const ExecutionSpace& execution, const Communicator& communic
           "all_to_all in place: send_counts and receive_counts differ");
   const auto blocks = comm::Blocks::of("all_to_all", communicator, options.send_counts, view.size());
   if (communicator.size() == 1) {
-    execution.fence(fence);
+    comm::fence(execution, fence);
     return {};
   }
   comm::Wire<comm::Access::read_write, ExecutionSpace, View> wire(execution, communicator, view, fence);

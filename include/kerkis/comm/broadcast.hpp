@@ -25,7 +25,7 @@ Request broadcast(const ExecutionSpace& execution, const Communicator& communica
   static constexpr const char* fence = "kerkis::broadcast";
   comm::check_root("broadcast", communicator, options.root);
   if (communicator.size() == 1) {
-    execution.fence(fence);
+    comm::fence(execution, fence);
     return {};
   }
   const bool root = communicator.rank() == options.root;

@@ -95,7 +95,7 @@ Datatype datatype(const Communicator& communicator) {
     return datatype<T>();
   } else if constexpr (is_movable<T>) {
     const auto& state = communicator.state();
-    return {state ? state->engine->bytes(static_cast<int>(sizeof(T))) : MPI_DATATYPE_NULL,
+    return {state ? state->engine->objects().bytes(static_cast<int>(sizeof(T))) : MPI_DATATYPE_NULL,
             StructName<sizeof(T)>::text.data()};
   } else {
     return {MPI_DATATYPE_NULL, ""};

@@ -79,7 +79,7 @@ struct ElementWise {
     const auto operation =
         native_operation<std::conditional_t<in_float, float, Element>, Functor>(communicator, reduction, name);
     if (communicator.size() == 1) {
-      execution.fence(fence);
+      comm::fence(execution, fence);
       return {};
     }
     Wire<Access::read_write, ExecutionSpace, View> wire(execution, communicator, view, fence,
@@ -104,7 +104,7 @@ struct ElementWise {
         native_operation<std::conditional_t<in_float, float, Element>, Functor>(communicator, reduction, name);
     if (communicator.size() == 1) {
       if (!exclusive) return copy(execution, communicator, send, receive, fence);
-      execution.fence(fence);
+      comm::fence(execution, fence);
       return {};
     }
     Wire<Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence, in_float || operation.own);

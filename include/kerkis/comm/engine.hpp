@@ -63,6 +63,7 @@ class Engine {
   const std::shared_ptr<FailureChannel>& failures() const { return failures_; }
   bool poisoned() const { return failures_->failed(); }
   Resources& resources() { return resources_; }
+  Objects& objects() { return objects_; }
 
   /// Lets everything pending move on. Throws the failure that a rank has announced, if any.
   void poll() {
@@ -270,17 +271,6 @@ class Engine {
     }
     return message(operation.text(), ", waited ", tenths(waited.count()), " s",
                    absence(*peers_, std::move(ranks), rank(), group != nullptr ? group->number : 0, operation));
-  }
-
-  /// An MPI operation made once for `function` and freed with the engine.
-  MPI_Op operation(MPI_User_function* function, bool commutes = true) { return objects_.operation(function, commutes); }
-
-  /// An MPI type of so many bytes, made once and freed with the engine.
-  MPI_Datatype bytes(int size) { return objects_.bytes(size); }
-
-  /// An MPI type of a shape's elements, for an operation that starts at once.
-  MPI_Datatype strided(const Shape& shape, MPI_Datatype element, std::size_t element_bytes) {
-    return objects_.strided(shape, element, element_bytes);
   }
 
   /// Numbers for communicators: all members of a new one take the largest of their next numbers.

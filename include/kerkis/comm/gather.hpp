@@ -57,7 +57,7 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
                            : comm::Blocks("gather", communicator, options.counts, view.size());
   if (!root) blocks.check_mine(view.size());
   if (communicator.size() == 1) {
-    execution.fence(fence);
+    comm::fence(execution, fence);
     return {};
   }
   auto from = comm::wire_if<comm::Access::read>(!root, execution, communicator, view, fence);

@@ -12,7 +12,7 @@
 
 namespace kerkis::comm {
 
-/// MPI operations and types, each made once.
+/// MPI operations and types, each made once and freed with the engine.
 class Objects {
  public:
   Objects() = default;
@@ -25,7 +25,7 @@ class Objects {
     for (Strided& one : strided_) MPI_Type_free(&one.type);
   }
 
-  MPI_Op operation(MPI_User_function* function, bool commutes) {
+  MPI_Op operation(MPI_User_function* function, bool commutes = true) {
     for (const auto& [known, operation] : operations_)
       if (known == function) return operation;
     MPI_Op made = MPI_OP_NULL;
@@ -43,7 +43,8 @@ class Objects {
   }
 
   /// The elements of a shape, in their order: kept until `most_strided_` others have been asked for, which operations
-  /// under way don't mind. To make a type takes as long as a small message. Throws CommError.
+  /// under way don't mind: for one that starts at once. To make a type takes as long as a small message. Throws
+  /// CommError.
   MPI_Datatype strided(const Shape& shape, MPI_Datatype element, std::size_t element_bytes) {
     for (const Strided& one : strided_)
       if (one.element == element && one.shape == shape) return one.type;

@@ -188,9 +188,9 @@ struct CopyElement {
 template <class ExecutionSpace>
 inline constexpr bool runs_on_host = std::is_same_v<typename ExecutionSpace::memory_space, Kokkos::HostSpace>;
 
-/// Fences an instance before its Views are communicated. Kernels of Kokkos' host back ends, but for HPX, have ended
-/// when the calls that start them return: there the fence is only for the tools that listen, since it costs as much as
-/// the rest of a small operation.
+/// Fences an instance before its Views are communicated, and behind kernels that pack them. Kernels of Kokkos' host
+/// back ends, but for HPX, have ended when the calls that start them return: there the fence is only for the tools that
+/// listen, since it costs as much as the rest of a small operation.
 template <class ExecutionSpace>
 void fence(const ExecutionSpace& execution, const char* name) {
 #ifdef KOKKOS_ENABLE_HPX

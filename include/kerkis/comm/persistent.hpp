@@ -43,7 +43,7 @@ class WireRounds : public Rounds {
   const auto& run() const { return wire_.run(); }
 
   void begin() override {
-    execution_.fence(fence_);
+    fence(execution_, fence_);
     if constexpr (access != Access::write) wire_.pack();
   }
   void end(const MPI_Status&) override { wire_.finish(); }

@@ -71,7 +71,7 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
   if constexpr (!always) {
     const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, "reduce");
     if (communicator.size() == 1) {
-      execution.fence(fence);
+      comm::fence(execution, fence);
       return {};
     }
     const bool root = communicator.rank() == options.root;

@@ -152,7 +152,7 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
   if constexpr (!always) {
     const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, "reduce_scatter");
     if (communicator.size() == 1) {
-      execution.fence(fence);
+      comm::fence(execution, fence);
       return {};
     }
     comm::Wire<comm::Access::read_write, ExecutionSpace, View> wire(execution, communicator, view, fence, true);

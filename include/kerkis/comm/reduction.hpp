@@ -88,8 +88,8 @@ NativeOperation named_operation(const Communicator& communicator, Reduction redu
                  real = std::is_floating_point_v<T>;
   const char* const name = names[static_cast<std::size_t>(reduction)];
   [[maybe_unused]] const auto own = [&](MPI_User_function* function) {
-    return NativeOperation{communicator.state() ? communicator.state()->engine->operation(function) : MPI_OP_NULL, name,
-                           true};
+    return NativeOperation{
+        communicator.state() ? communicator.state()->engine->objects().operation(function) : MPI_OP_NULL, name, true};
   };
   switch (reduction) {
   case Reduction::sum:
@@ -162,7 +162,7 @@ NativeOperation native_operation(const Communicator& communicator, [[maybe_unuse
     return named_operation<T>(communicator, reduction, caller);
   } else {
     if (!communicator.state()) return {};
-    return {communicator.state()->engine->operation(&apply<T, Functor>, Functor::commutes), "functor", true};
+    return {communicator.state()->engine->objects().operation(&apply<T, Functor>, Functor::commutes), "functor", true};
   }
 }
 

@@ -58,7 +58,7 @@ void copy_now(const ExecutionSpace& execution, const View& view, const Shape& sh
     }
   }
   copy_packed<packing, ExecutionSpace, Memory>(execution, run, data, shape, begin, end);
-  execution.fence(packing ? "kerkis::pack" : "kerkis::unpack");
+  fence(execution, packing ? "kerkis::pack" : "kerkis::unpack");
 }
 
 /// The elements of a View as one run in memory that MPI can reach, in the order of `shape_of`: the View's own memory
@@ -96,7 +96,8 @@ class Wire {
     if (run_.count == 0 || ((host_reaches || aware) && !staged && is_run(view))) return;
     if constexpr (access == Access::send && host_reaches)
       if (const std::size_t bytes = run_.count * sizeof(Element); !staged && bytes > typed_from && bytes <= typed_to) {
-        run_.type.native = communicator.state()->engine->strided(shape_of(view), run_.type.native, sizeof(Element));
+        run_.type.native =
+            communicator.state()->engine->objects().strided(shape_of(view), run_.type.native, sizeof(Element));
         run_.count = 1;
         typed_ = true;
         return;
