@@ -76,6 +76,11 @@ TEST_CASE("sizes that do not match") {
           " send_counts, 0 receive_counts");
   refused([&] { kerkis::all_to_all(host, world, wrong, {.send_counts = counts}); },
           "all_to_all in place: send_counts and receive_counts differ");
+  if (ranks > 1) {
+    counts.assign(ranks, ~std::size_t{0} / 2 + 1);  // two of them make 0
+    refused([&] { kerkis::all_gather(host, world, three, wrong, {.counts = counts}); }, "all_gather", over,
+            "counts whose sum overflows");
+  }
   CHECK_NOTHROW(kerkis::all_reduce(host, world, three).wait());
 }
 
@@ -162,6 +167,14 @@ TEST_CASE("communicators that can't be, and a peer that is not given") {
   refused([&] { kerkis::send(host, world, three, {.tag = 1}); }, "send: the other rank is not given");
   refused([&] { kerkis::receive(host, world, three, {}); }, "receive: the other rank is not given");
   if (world.size() == 1) return;
+  const auto differ = [](const char* option, std::uint64_t of_first, std::uint64_t of_second) {
+    return kerkis::message("a Communicator's options are equal on all ranks, but ", option, " is ", of_first,
+                           " on rank 0 and ", of_second, " on rank 1");
+  };
+  const bool second = world.rank() == 1;
+  refused([&] { Communicator(MPI_COMM_WORLD, "world", {.stage = second}); }, differ("stage", 0, 1));
+  refused([&] { Communicator(MPI_COMM_WORLD, "world", {.largest_count = second ? 5U : 7U}); },
+          differ("largest_count", 7, 5));
   MPI_Comm part = MPI_COMM_NULL, between = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, world.rank() == 0 ? 0 : 1, 0, &part);
   MPI_Intercomm_create(part, 0, MPI_COMM_WORLD, world.rank() == 0 ? 1 : 0, 0, &between);

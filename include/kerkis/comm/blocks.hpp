@@ -21,7 +21,10 @@ class Blocks {
     if (counts.empty()) return;
     require(counts.size() == ranks_, operation, " over ", ranks_, " ranks: counts for ", counts.size());
     begins_.assign(1, 0);
-    for (const std::size_t count : counts) begins_.push_back(begins_.back() + count);
+    for (const std::size_t count : counts) {
+      begins_.push_back(begins_.back() + count);
+      require(begins_.back() >= count, operation, " over ", ranks_, " ranks: counts whose sum overflows");
+    }
   }
 
   /// The blocks of a View of `whole` elements. Throws InputError unless that is what `counts`, or equal blocks, make.

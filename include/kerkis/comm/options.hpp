@@ -9,7 +9,8 @@
 
 namespace kerkis {
 
-/// How a root communicator and all that are made from it work. Equal on all ranks.
+/// How a root communicator and all that are made from it work. Equal on all ranks; where a difference would cut messages
+/// differently (`largest_count`, `device_aware`, `stage`) it is an InputError on all of them.
 struct CommunicatorOptions {
   WaitPolicy wait{};
   /// Elements that one MPI call moves at most; longer Views go in pieces. MPI-3 counts are ints.

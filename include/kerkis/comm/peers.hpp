@@ -31,7 +31,8 @@ namespace kerkis::comm {
 class Peers {
  public:
   /// Collective over `native`, under the deadline. Throws CommError, and InputError on every rank for a KERKIS_CHECK
-  /// that means nothing. Sets what `options` leaves open.
+  /// that means nothing, or options that differ where that would cut messages differently. Sets what `options` leaves
+  /// open.
   Peers(MPI_Comm native, CommunicatorOptions& options) {
     if (options.watch) watch_ = std::make_unique<Watch>();
     MPI_Comm_rank(native, &rank_);
@@ -46,6 +47,7 @@ class Peers {
       await(request, options.wait, cards);
     }
     cards_ = std::move(*cards);
+    compare_cuts();
     find_hosts();
 
     const Host& host = hosts_[host_of_[own()]];
@@ -96,7 +98,8 @@ class Peers {
     std::array<char, 40> kernel;
     std::array<std::uint64_t, 3> namespaces;
     Cores cores;
-    std::int32_t check;  // 1: checking, 2: call sites too, -1: nonsense
+    std::int32_t check;                 // 1: checking, 2: call sites too, -1: nonsense
+    std::array<std::uint64_t, 3> cuts;  // options that decide how messages are cut
     std::uint64_t token;
     WatchAddress watch;
   };
@@ -112,6 +115,8 @@ class Peers {
     card.namespaces = namespaces();
     card.cores = cores();
     card.check = check_level(options);
+    card.cuts = {options.largest_count, options.stage ? 1U : 0U,
+                 options.device_aware ? (*options.device_aware ? 1U : 0U) : 2U};
     if (getrandom(&card.token, sizeof card.token, 0) != sizeof card.token)
       card.token = static_cast<std::uint64_t>(getpid()) << 32 ^ static_cast<std::uint64_t>(host_milliseconds());
     if (watch_) card.watch = watch_->address();
@@ -125,6 +130,15 @@ class Peers {
     if (words == "" || words == "0") return asked;
     if (words == "1") return std::max(asked, 1);
     return words == "strict" ? 2 : -1;
+  }
+
+  void compare_cuts() const {
+    constexpr const char* names[] = {"largest_count", "stage", "device_aware (2: unset)"};
+    const auto& first = cards_.front().cuts;
+    for (std::size_t rank = 1; rank < cards_.size(); ++rank)
+      for (std::size_t i = 0; i < first.size(); ++i)
+        require(cards_[rank].cuts[i] == first[i], "a Communicator's options are equal on all ranks, but ", names[i],
+                " is ", first[i], " on rank 0 and ", cards_[rank].cuts[i], " on rank ", rank);
   }
 
   /// `buffer` is given up if the others don't come.
