@@ -6,6 +6,7 @@
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/broadcast.hpp>
 #include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/persistent_hand_off.hpp>
 #include <kerkis/comm/reduce_scatter.hpp>
 
 #include <chrono>
@@ -252,21 +253,31 @@ TEST_CASE("what is called after a collective of several steps starts after its l
 }
 
 TEST_CASE("a View that is written while it is sent") {
-  const Communicator world(MPI_COMM_WORLD, "world", checked);
   const View<double> view("view", 200'000);  // more than MPI buffers
-  std::string text;
-  if (world.rank() == 0) {
-    Request request = kerkis::send(Host(), world, view, {.to = 1});
-    view(70'000) = 1;
-    text = thrown<CommError>([&] { request.wait(); });
-  } else {
-    text = thrown<CommError>([&] {
-      if (world.rank() == 1) kerkis::receive(Host(), world, view, {.from = 0}).wait();
-      for (;;) world.poll();
-    });
+  for (const bool persistent : {false, true}) {
+    const Communicator world(MPI_COMM_WORLD, "world", checked);
+    std::string text;
+    if (world.rank() == 0) {
+      auto again = kerkis::persistent_send(Host(), world, view, {.to = 1});
+      Request once;
+      if (persistent)
+        again.start();
+      else
+        once = kerkis::send(Host(), world, view, {.to = 1});
+      view(70'000) += 1;
+      text = thrown<CommError>([&] {
+        again.wait();
+        once.wait();
+      });
+    } else {
+      text = thrown<CommError>([&] {
+        if (world.rank() == 1) kerkis::receive(Host(), world, view, {.from = 0}).wait();
+        for (;;) world.poll();
+      });
+    }
+    CHECK_MESSAGE(contains(text, "send #1 of 200000 double to rank 1 over 'world'"), text);
+    CHECK_MESSAGE(contains(text, "its View was written before the operation was complete"), text);
   }
-  CHECK_MESSAGE(contains(text, "send #1 of 200000 double to rank 1 over 'world'"), text);
-  CHECK_MESSAGE(contains(text, "its View was written before the operation was complete"), text);
 }
 
 TEST_CASE("the environment of rank 0 decides") {

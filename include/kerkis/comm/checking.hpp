@@ -96,6 +96,11 @@ class Fingerprints {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
+/// For an operation whose checksum has changed.
+inline CommError written_early(const Operation& operation, int rank) {
+  return CommError(operation.text() + ": its View was written before the operation was complete", rank, operation.name);
+}
+
 /// Of some bytes, never 0; fast, and enough to see that they have changed: four lanes of multiply and rotate.
 inline std::uint64_t checksum_of(const void* data, std::size_t bytes) {
   const auto* from = static_cast<const unsigned char*>(data);

@@ -181,8 +181,7 @@ class Engine {
       operation.broken = true;  // unless all goes well
       check_operation(code, operation.operation);
       if (operation.checksum != 0 && operation.checksum != operation.steps->checksum())
-        give_up(message(operation.operation.text(), ": its View was written before the operation was complete"),
-                operation.operation);
+        guard([&] { throw written_early(operation.operation, rank()); });
       try {
         if (operation.steps) operation.steps->came(operation.status);
         if (operation.steps == nullptr || operation.steps->next(operation.request)) finish(operation);

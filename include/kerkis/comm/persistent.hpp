@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <source_location>
@@ -28,6 +29,8 @@ class Rounds {
   virtual void begin() {}
   /// Puts what has come where the View is.
   virtual void end(const MPI_Status&) {}
+  /// In checking mode: of what MPI reads; 0 if there is nothing to check.
+  virtual std::uint64_t checksum() const { return 0; }
   /// Starts the nonblocking operation, where there is no persistent one.
   virtual Request restart() { return {}; }
 };
@@ -47,6 +50,10 @@ class WireRounds : public Rounds {
     if constexpr (access != Access::write) wire_.pack();
   }
   void end(const MPI_Status&) override { wire_.finish(); }
+  std::uint64_t checksum() const override {
+    if constexpr (requires { wire_.checksum(); }) return wire_.checksum();
+    return 0;
+  }
 
  protected:
   ExecutionSpace execution_;
@@ -98,6 +105,7 @@ class PersistentRequest {
     auto& engine = this->engine();
     if (engine.poisoned()) engine.poll();
     state_->rounds->begin();
+    if (engine.options().check) state_->checksum = state_->rounds->checksum();
     pending.complete = false;
     engine.enter(*pending.group, pending.operation);
     engine.check_operation(MPI_Start(&pending.request), pending.operation);
@@ -157,6 +165,7 @@ class PersistentRequest {
     std::unique_ptr<comm::Rounds> rounds;
     comm::Pending pending;  // without steps
     Request restarted;
+    std::uint64_t checksum = 0;
     bool active = false;
   };
 
@@ -172,7 +181,12 @@ class PersistentRequest {
   comm::Engine& engine() const { return *state_->communicator.state()->engine; }
   void end_round() {
     state_->active = false;
-    state_->communicator.guard([&] { state_->rounds->end(state_->pending.status); });
+    const comm::Operation& operation = state_->pending.operation;
+    state_->communicator.guard([&] {
+      if (state_->checksum != 0 && state_->checksum != state_->rounds->checksum())
+        throw comm::written_early(operation, state_->communicator.rank());
+      state_->rounds->end(state_->pending.status);
+    });
   }
   void finish() noexcept {
     if (!state_) return;
