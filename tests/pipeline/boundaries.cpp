@@ -213,6 +213,33 @@ struct Counter {
 };
 static_assert(kk::ForwardStage<Counter> && !kk::PipelineStage<Counter>);
 
+/// Adds its number to what it gets, the first stage also that of the microbatch; the last one's results are fed back.
+struct Adder {
+  using Element = int;
+  using ExecutionSpace = Space;
+  using Microbatch = Samples;
+  int stage = 0, last = 0, feedback = 0;
+  std::vector<int>* results = nullptr;
+
+  std::int64_t columns() const { return 1; }
+  void forward(kk::Context<Space>&, const Samples& samples, const kk::Matrix<int, Space>& input,
+               const kk::Matrix<int, Space>& output) {
+    const auto m = static_cast<int>(samples.first_sample);
+    int value = stage;
+    if (stage > 0 || m >= feedback) {
+      CHECK(input.extent(1) == 1);
+      CHECK(input.extent(0) == static_cast<std::size_t>(stage > 0 ? samples.rows() : 1 + (m - feedback) % 3));
+      value += input(input.extent(0) - 1, 0);
+    } else {
+      CHECK(input.extent(1) == 0);
+    }
+    if (stage == 0) value += m;
+    if (stage == last) results->push_back(value);
+    if (stage < last) CHECK(output.extent(1) == 1);
+    Kokkos::deep_copy(output, value);  // has no columns if it is fed to nobody
+  }
+};
+
 }  // namespace
 
 TEST_CASE("several matrices, of which some carry gradients") {
@@ -243,6 +270,37 @@ TEST_CASE("forward only: any number of microbatches streams through") {
     CHECK(results.size() == rows);
     for (std::size_t r = 0; r < results.size(); ++r)
       CHECK(results[r] == static_cast<int>(r) + world.size() * (world.size() - 1) / 2);
+  }
+}
+
+TEST_CASE("what the last stage makes is fed back to the first") {
+  const kk::Communicator world(MPI_COMM_WORLD);
+  kk::Workspace<Space> workspace;
+  for (const std::string_view name : {"gpipe", "zb-v", "bfs"}) {
+    const kk::schedule::Table placement = kk::schedule::make_table(name, {world.size(), 1, name == "bfs" ? 3 : 1});
+    const int stages = placement.stages();
+    for (const int feedback : {1, 2, 3, 7, 20}) {
+      const kk::schedule::Table table = kk::schedule::forward_only(placement, 15, feedback);
+      std::vector<int> results;
+      std::vector<Adder> mine;
+      std::vector<Adder*> pointers;
+      for (int chunk = 0; chunk < table.chunks(); ++chunk)
+        mine.push_back({table.stage(world.rank(), chunk), stages - 1, feedback, &results});
+      for (Adder& adder : mine) pointers.push_back(&adder);
+      kk::PipelineExecutor<Adder> executor(world, table, pointers, 3);
+      for (const int microbatches : {15, 15, 4, 15}) {
+        results.clear();
+        std::vector<Samples> samples;
+        for (int m = 0; m < microbatches; ++m) samples.push_back({m, 1 + m % 3});
+        executor.evaluate(context(world, workspace, kk::Mode::evaluation), samples);
+        if (table.rank_of(stages - 1) != world.rank()) continue;
+        std::vector<int> expected;
+        for (int m = 0; m < microbatches; ++m)
+          expected.push_back((m >= feedback ? expected[static_cast<std::size_t>(m - feedback)] : 0) + m +
+                             stages * (stages - 1) / 2);
+        CHECK(results == expected);
+      }
+    }
   }
 }
 

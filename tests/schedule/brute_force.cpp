@@ -58,6 +58,10 @@ bool lists_are_valid(const Candidate& c) {
     for (int m = 0; m < c.shape.microbatches; ++m) {
       if (!where.contains({0, stage, m})) return false;
       if (stage > 0 && !in_order(where[{0, stage - 1, m}], where[{0, stage, m}])) return false;
+      if (stage == 0 && c.feedback > 0 && m >= c.feedback) {
+        if (!where.contains({0, stages - 1, m - c.feedback})) return false;
+        if (!in_order(where[{0, stages - 1, m - c.feedback}], where[{0, 0, m}])) return false;
+      }
       if (!trains) continue;
       if (!in_order(where[{0, stage, m}], where[{1, stage, m}])) return false;
       if (!in_order(where[{1, stage, m}], where[{2, stage, m}])) return false;
@@ -85,6 +89,10 @@ class Interleavings {
         const auto elsewhere = [&](int other) {
           return other >= 0 && other < c.shape.stages() && rank_of[static_cast<std::size_t>(other)] != rank;
         };
+        const int last = c.shape.stages() - 1, first_rank = rank_of[0], last_rank = rank_of.back();
+        const bool feeds_back = c.feedback > 0 && first_rank != last_rank;
+        if (feeds_back && stage == 0 && microbatch >= c.feedback)
+          events.push_back({Event::receive, {step, last, microbatch - c.feedback}, {step, last_rank, rank}});
         if (elsewhere(stage - step)) {
           const int peer = rank_of[static_cast<std::size_t>(stage - step)];
           events.push_back({Event::receive, {step, stage - step, microbatch}, {step, peer, rank}});
@@ -93,6 +101,10 @@ class Interleavings {
           const int peer = rank_of[static_cast<std::size_t>(stage + step)];
           events.push_back({Event::post, {step, stage, microbatch}, {step, rank, peer}});
           events.push_back({Event::wait, {step, stage, microbatch}, {step, rank, peer}});
+        }
+        if (feeds_back && stage == last && microbatch + c.feedback < c.shape.microbatches) {
+          events.push_back({Event::post, {step, last, microbatch}, {step, rank, first_rank}});
+          events.push_back({Event::wait, {step, last, microbatch}, {step, rank, first_rank}});
         }
       }
     }
@@ -265,7 +277,12 @@ TEST_CASE("every small known schedule at every depth") {
 TEST_CASE("every schedule of the library, small") {
   std::map<Fault, int> tally;
   for (const PipelineShape shape : {PipelineShape{1, 2}, {2, 1}, {2, 2}, {2, 3}, {3, 1}, {3, 2}}) {
-    std::vector<Candidate> all{candidate(make_table<kerkis::ForwardOnly>({shape.ranks, shape.microbatches, 2}))};
+    const Table looped = make_table<kerkis::ForwardOnly>({shape.ranks, shape.microbatches, 2});
+    std::vector<Candidate> all{candidate(looped)};
+    for (int feedback = 1; feedback <= 3; ++feedback) {
+      all.push_back(candidate(forward_only(looped, 2 * shape.microbatches, feedback)));
+      all.push_back(candidate(forward_only(make_table<kerkis::ZeroBubbleV>(shape), shape.microbatches, feedback)));
+    }
     for (const std::string_view name : Known::names) {
       const int chunks = name == "interleaved" || name == "bfs" ? 2 : 1;
       all.push_back(candidate(make_table(name, {shape.ranks, shape.microbatches, chunks})));
@@ -302,7 +319,10 @@ TEST_CASE("mutations of sound tables") {
                                      candidate(make_table<kerkis::ZeroBubbleVMin>({2, 2})),
                                      candidate(make_table<kerkis::DualPipeV>({2, 2})),
                                      candidate(make_table<kerkis::Interleaved<2>>({2, 2})),
-                                     candidate(make_table<kerkis::ForwardOnly>({3, 2, 2}))};
+                                     candidate(make_table<kerkis::ForwardOnly>({3, 2, 2})),
+                                     candidate(forward_only(make_table<kerkis::GPipe>({3, 1}), 4, 2)),
+                                     candidate(forward_only(make_table<kerkis::ZeroBubbleV>({2, 1}), 4, 1)),
+                                     candidate(forward_only(make_table<kerkis::BreadthFirst<2>>({2, 1}), 4, 3))};
   for (int trial = 0; trial < 2000; ++trial) {
     CAPTURE(trial);
     Candidate c = sound[random() % sound.size()];

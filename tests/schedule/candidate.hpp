@@ -16,6 +16,7 @@ struct Candidate {
   std::vector<List> lists;
   std::vector<int> stages;  // of rank * chunks + chunk
   kerkis::schedule::Purpose purpose = kerkis::schedule::Purpose::training;
+  int feedback = 0;
 
   kerkis::schedule::Table table() const {
     std::vector<kerkis::schedule::ActionList> all;
@@ -23,12 +24,12 @@ struct Candidate {
       kerkis::schedule::ActionList& mine = all.emplace_back();
       for (const kerkis::schedule::Action& action : list) mine.append(action);
     }
-    return kerkis::schedule::Table(shape, std::move(all), stages, purpose);
+    return kerkis::schedule::Table(shape, std::move(all), stages, purpose, feedback);
   }
 };
 
 inline Candidate candidate(const kerkis::schedule::Table& table) {
-  Candidate result{table.shape(), {}, {}, table.purpose()};
+  Candidate result{table.shape(), {}, {}, table.purpose(), table.feedback()};
   for (int rank = 0; rank < table.ranks(); ++rank) {
     result.lists.emplace_back(table.actions(rank).begin(), table.actions(rank).end());
     for (int chunk = 0; chunk < table.chunks(); ++chunk) result.stages.push_back(table.stage(rank, chunk));

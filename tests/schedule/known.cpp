@@ -234,6 +234,52 @@ TEST_CASE("forward only: complete without backwards, which it refuses, and nothi
   }
 }
 
+TEST_CASE(
+    "forward only with feedback: complete, sound, and without a bubble once there are as many sequences as stages") {
+  for (const std::string_view name : {"gpipe", "zb-v", "interleaved", "bfs"}) {
+    for (int ranks = 1; ranks <= 6; ++ranks) {
+      for (int chunks = 1; chunks <= 3; ++chunks) {
+        if (chunks > 1 && (name == "gpipe" || name == "zb-v")) continue;
+        const Table placement = make_table(name, {ranks, ranks, chunks});
+        const int stages = placement.stages();
+        for (int sequences = 1; sequences <= 2 * ranks; ++sequences) {
+          CAPTURE(name);
+          CAPTURE(ranks);
+          CAPTURE(chunks);
+          CAPTURE(sequences);
+          constexpr int tokens = 4;
+          const Table table = forward_only(placement, tokens * sequences, sequences);
+          const Report report = verify(table);
+          CHECK_MESSAGE(report.ok(), explain(report));
+          CHECK(report.peaks == std::vector<Live>(static_cast<std::size_t>(ranks), Live{1, 1}));
+          // A stage takes 1. One sequence is serial; with one per stage and one chunk the ranks never wait for a token.
+          const double makespan = simulate(table, {.forward = static_cast<double>(placement.chunks())}).makespan;
+          if (sequences == 1) CHECK(makespan == tokens * stages);
+          if (sequences >= ranks && placement.chunks() == 1) CHECK(makespan == tokens * sequences + ranks - 1);
+          CHECK(makespan >= tokens * std::max(stages, sequences * placement.chunks()));
+        }
+      }
+    }
+  }
+  // More than there are microbatches: nothing is fed back.
+  const Table table = forward_only(make_table<GPipe>({3, 1}), 5, 5);
+  CHECK(Communication(table).size() == 2 * 5);
+  CHECK(Communication(forward_only(table, 5, 3)).size() == 2 * 5 + 2);
+  std::vector<ActionList> lists(1);
+  lists[0].forward(0);
+  CHECK(verify(Table({1, 1}, lists, {}, Purpose::inference, -1)).fault == Fault::bad_shape);
+  lists[0].backward(0);
+  CHECK(verify(Table({1, 1}, lists)).ok());
+  CHECK(verify(Table({1, 1}, lists, {}, Purpose::training, 1)).fault == Fault::bad_shape);
+  // A microbatch before the one that it comes of.
+  lists.assign(1, {});
+  for (const int m : {1, 0, 2}) lists[0].forward(m);
+  CHECK(verify(Table({1, 3}, lists, {}, Purpose::inference, 2)).ok());
+  CHECK(verify(Table({1, 3}, lists, {}, Purpose::inference, 1)).fault == Fault::misordered);
+  lists.assign(2, lists[0]);
+  CHECK(verify(Table({2, 3}, lists, {}, Purpose::inference, 1)).fault == Fault::deadlock);
+}
+
 TEST_CASE("what each action keeps, and the buffers of a depth") {
   const Table one = make_table<OneForwardOneBackward>({2, 3});
   CHECK(live(one, 0) == std::vector<Live>{{1, 1}, {2, 2}, {2, 2}, {2, 2}, {2, 2}, {1, 1}});

@@ -161,7 +161,8 @@ TEST_CASE("nonsense tables are reported and never crash") {
       stages.push_back(number(6));
     }
     const Purpose purpose = random() % 2 == 0 ? Purpose::training : Purpose::inference;
-    const Report report = verify(Table(shape, std::move(lists), std::move(stages), purpose));
+    const int feedback = random() % 2 == 0 ? 0 : number(4);
+    const Report report = verify(Table(shape, std::move(lists), std::move(stages), purpose, feedback));
     ++tally[report.fault];
     CHECK_FALSE(explain(report).empty());
   }

@@ -124,6 +124,21 @@ TEST_CASE("validation and generation are those of one rank, and leave training a
       CHECK(generate(ours.trainer.context(kk::Mode::evaluation), {1, 2}, options) ==
             generate_alone(serial.trainer.context(kk::Mode::evaluation), {1, 2}, options));
     }
+    // Several at once, fewer and more than stages: as each would be alone, with the seed of its place.
+    kk::nn::GenerateOptions options{.tokens = 5, .seed = 5};
+    for (const std::size_t prompts : {2, 13}) {
+      std::vector<std::vector<std::int32_t>> texts;
+      for (std::size_t i = 0; i < prompts; ++i) texts.emplace_back(1 + i % 5, static_cast<std::int32_t>(i));
+      const auto together = generate.together(ours.trainer.context(kk::Mode::evaluation), texts, options);
+      CHECK(together.size() == prompts);
+      for (std::size_t i = 0; i < together.size(); ++i)
+        CHECK(together[i] == generate_alone(serial.trainer.context(kk::Mode::evaluation), texts[i],
+                                            {.tokens = options.tokens, .seed = options.seed + i}));
+    }
+    CHECK(generate.together(ours.trainer.context(kk::Mode::evaluation), {}, options).empty());
+    options.tokens = 150;  // more than one pass has
+    CHECK(generate(ours.trainer.context(kk::Mode::evaluation), {3}, options) ==
+          generate_alone(serial.trainer.context(kk::Mode::evaluation), {3}, options));
     CHECK(ours.values() == before);
     CHECK(std::abs(ours.trainer.step(ours.batches(0)).loss - serial.trainer.step(serial.batches(0)).loss) <=
           1e-11 * loss);
@@ -216,4 +231,6 @@ TEST_CASE("options that make no sense") {
   kk::nn::Generator generate(mesh, model);
   CHECK_THROWS_AS(generate(trainer.context(kk::Mode::evaluation), {64}, {}), kk::InputError);
   CHECK_THROWS_AS(generate(trainer.context(kk::Mode::evaluation), {}, {}), kk::InputError);
+  CHECK_THROWS_AS(generate(trainer.context(kk::Mode::evaluation), {1}, {.tokens = -1}), kk::InputError);
+  CHECK_THROWS_AS(generate.together(trainer.context(kk::Mode::evaluation), {{1}, {}}, {}), kk::InputError);
 }

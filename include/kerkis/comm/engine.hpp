@@ -4,7 +4,6 @@
 #include <mpi.h>
 #include <sched.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -300,8 +299,9 @@ class Engine {
     return pending;
   }
   const Pending* first_under_way() const {
-    const auto place = std::ranges::find_if(operations_, [](const auto& one) { return one->under_way; });
-    return place != operations_.end() ? place->get() : nullptr;
+    for (const auto& one : operations_)
+      if (one->under_way) return one.get();
+    return nullptr;
   }
 
   void defer(Pending& pending, std::unique_ptr<Deferred> deferred) {

@@ -24,7 +24,7 @@ struct MessageHeader {
   std::int64_t pass = 0;  ///< over the microbatches, counted by the executor
   std::int32_t microbatch = 0;
   std::int32_t backward = 0;
-  std::int64_t boundary = 0;
+  std::int64_t boundary = 0;  ///< as in schedule::Message
   std::int64_t first_sample = 0;
   std::int64_t room = 0;  ///< rows from one matrix to the next
   std::array<std::int64_t, count> rows{}, columns{};
@@ -179,5 +179,19 @@ struct BoundaryBuffers {
   int peer = -1;  ///< none if both stages are here
   std::deque<BoundaryBuffer<T, ExecutionSpace, count>> buffers;
 };
+
+/// The rows that a stage has made of the room that it had in a buffer. Throws InputError if they are not there.
+template <class Stage, class Buffer>
+auto cut(const BoundaryViews<Stage>& outputs, const Buffer& buffer, int stage) {
+  decltype(buffer.header.rows) rows{};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto &made = StageTraits<Stage>::at(outputs, i), room = buffer.matrix(i);
+    require(made.data() == room.data() && made.extent(0) <= room.extent(0) && made.extent(1) == room.extent(1),
+            "pipeline: stage ", stage, " has made ", made.extent(0), " x ", made.extent(1), " of an output of ",
+            room.extent(0), " x ", room.extent(1), "; it can only cut rows off");
+    rows[i] = static_cast<std::int64_t>(made.extent(0));
+  }
+  return rows;
+}
 
 }  // namespace kerkis::detail

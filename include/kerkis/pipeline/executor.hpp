@@ -51,8 +51,14 @@ class PipelineExecutor {
     for (int chunk = 0; chunk < table_.chunks(); ++chunk) {
       const int stage = table_.stage(pipeline_.rank(), chunk);
       const Stage& its = *stages_[static_cast<std::size_t>(chunk)];
-      if (stage > 0) add_boundary(stage - 1, Traits::input(its), table_.rank_of(stage - 1));
-      if (stage + 1 < table_.stages()) add_boundary(stage, Traits::output(its), table_.rank_of(stage + 1));
+      const int last = table_.stages() - 1;
+      const bool feeds_back = table_.feedback() > 0;
+      if (stage > 0 || feeds_back) {
+        const int below = stage > 0 ? stage - 1 : last;
+        add_boundary(below, Traits::input(its), table_.rank_of(below));
+      }
+      if (stage < last || feeds_back)
+        add_boundary(stage, Traits::output(its), table_.rank_of(stage < last ? stage + 1 : 0));
     }
     reserve(main_);
   }
@@ -100,7 +106,7 @@ class PipelineExecutor {
     if (parts == 0) return {};
     if (!main_.trains && parts == main_.microbatches) return run(main_, context, microbatches, ready, goes_on);
     if (!evaluation_ || evaluation_->microbatches != parts) {
-      evaluation_ = detail::make_program(schedule::forward_only(table_, parts), pipeline_.rank());
+      evaluation_ = detail::make_program(schedule::forward_only(table_, parts, table_.feedback()), pipeline_.rank());
       reserve(*evaluation_);
     }
     return run(*evaluation_, context, microbatches, ready, goes_on);
@@ -210,7 +216,7 @@ class PipelineExecutor {
       const Microbatch& microbatch = microbatches[m];
       context.microbatch = step.action.microbatch;
       context.first_sample = microbatch.first_sample;
-      if (step.receives) take(step, microbatch, microbatches.size());
+      if (step.receives) take(step, microbatches);
       post(program, context, posted, step.posted);
       loss += compute(step, context, microbatch, microbatches.size(), ready);
       context.poll();
@@ -258,26 +264,27 @@ class PipelineExecutor {
   }
 
   /// Waits for a step's input and looks at what it is.
-  void take(const Program::Step& step, const Microbatch& microbatch, std::size_t microbatches) {
+  void take(const Program::Step& step, std::span<const Microbatch> microbatches) {
     const bool forward = schedule::computes_forward(step.action.kind);
     const Direction direction = forward ? Direction::forward : Direction::backward;
-    const int boundary = forward ? step.stage - 1 : step.stage;
+    const int boundary = forward ? step.below : step.stage, m = forward ? step.taken : step.action.microbatch;
+    const Microbatch& microbatch = microbatches[static_cast<std::size_t>(m)];
     Buffer& its = *buffer(boundary, direction, forward ? step.input : step.output_gradient);
     if (recorder_ == nullptr) {
       its.wait();
     } else {
       trace::Span span(recorder_, "wait", step.action.microbatch, step.action.chunk, step.stage);
       its.wait();
-      span.received(number(boundary, direction, step.action.microbatch, microbatches));
+      span.received(number(boundary, direction, m, microbatches.size()));
     }
     // Gradients have the shapes of what they belong to.
     Rows rows = all(microbatch.rows());
     std::int64_t room = microbatch.rows();
     if constexpr (changes_rows) {
       room = rows_;
-      if (!forward) rows = made_rows(step, microbatches);
+      if (!forward) rows = made_rows(step, microbatches.size());
     }
-    its.accept(header(boundary, direction, microbatch, step.action.microbatch, rows, room), changes_rows && forward);
+    its.accept(header(boundary, direction, microbatch, m, rows, room), changes_rows && forward);
   }
 
   /// Of a message in traces; 0 is none.
@@ -313,7 +320,7 @@ class PipelineExecutor {
     const Direction direction = kind.forward ? Direction::forward : Direction::backward;
     const int boundary = kind.forward ? step.stage : step.stage - 1;
 
-    Buffer* const input = buffer(step.stage - 1, Direction::forward, step.input);
+    Buffer* const input = buffer(step.below, Direction::forward, step.input);
     Buffer* const output = buffer(step.stage, Direction::forward, step.output);
     Buffer* const input_gradient = buffer(step.stage - 1, Direction::backward, step.input_gradient);
     Buffer* const output_gradient = buffer(step.stage, Direction::backward, step.output_gradient);
@@ -335,7 +342,7 @@ class PipelineExecutor {
         if (!drops_) loss = detail::forward(stage, context, microbatch, views(input, rows), outputs, saved);
         if constexpr (changes_rows) {
           if (output != nullptr)
-            made_rows(step, microbatches) = output->header.rows = cut(outputs, *output, step.stage);
+            made_rows(step, microbatches) = output->header.rows = detail::cut<Stage>(outputs, *output, step.stage);
         }
       } else if (!drops_) {
         if constexpr (PipelineStage<Stage>) {
@@ -368,19 +375,6 @@ class PipelineExecutor {
     if (buffer.test()) return;
     trace::Span span(recorder_, "wait", step.action.microbatch, step.action.chunk, step.stage);
     buffer.wait();
-  }
-
-  /// The rows that a stage has made of the room that it had.
-  static Rows cut(const Views& outputs, const Buffer& buffer, int stage) {
-    Rows rows;
-    for (std::size_t i = 0; i < count; ++i) {
-      const View &made = Traits::at(outputs, i), room = buffer.matrix(i);
-      require(made.data() == room.data() && made.extent(0) <= room.extent(0) && made.extent(1) == room.extent(1),
-              "pipeline: stage ", stage, " has made ", made.extent(0), " x ", made.extent(1), " of an output of ",
-              room.extent(0), " x ", room.extent(1), "; it can only cut rows off");
-      rows[i] = static_cast<std::int64_t>(made.extent(0));
-    }
-    return rows;
   }
 
   Communicator pipeline_;

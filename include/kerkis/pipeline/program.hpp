@@ -28,7 +28,9 @@ struct Program {
   struct Step {
     schedule::Action action;
     int stage = 0;
-    int saved = none;  ///< which of the chunk's Saved the microbatch has
+    int below = schedule::no_boundary;  ///< of a forward: the boundary of its input,
+    int taken = 0;                      ///< and the microbatch that this has come of
+    int saved = none;                   ///< which of the chunk's Saved the microbatch has
     int input = none, output = none, input_gradient = none, output_gradient = none;  ///< buffers
     bool receives = false;     ///< what it takes comes from another rank
     bool sends = false;        ///< what it makes goes to another rank
@@ -148,24 +150,29 @@ class ProgramMaker {
     const int m = action.microbatch;
     Program::Step step{.action = action, .stage = table_.stage(rank_, action.chunk)};
     if (kind.computes()) {
-      const bool has_below = step.stage > 0, has_above = step.stage + 1 < table_.stages();
+      const schedule::Message below = schedule::forward_input(table_, step.stage, m);
+      const bool has_below = below.boundary >= 0;
+      const bool has_above = schedule::forward_output(table_, step.stage, m).boundary >= 0;
+      step.below = below.boundary;
+      step.taken = below.microbatch;
       Lending& saved = saved_[static_cast<std::size_t>(action.chunk)];
       step.saved = kind.forward ? saved.take(m) : saved.of(m);
       step.receives = handoff.input != schedule::no_message;
       step.sends = handoff.output != schedule::no_message;
       step.releases = kind.weight_gradient || !table_.trains();
-      if (has_below) step.input = lending(step.stage - 1, Direction::forward).of(m);
+      if (has_below) step.input = lending(step.below, Direction::forward).of(step.taken);
       if (kind.input_gradient && has_above) step.output_gradient = lending(step.stage, Direction::backward).of(m);
       if (step.receives)
         for (Incoming& incoming : incoming_)
           if (handoff.place >= incoming.first && handoff.place < incoming.first + incoming.size)
             post(incoming, handoff.place - incoming.first + depth_.receives);
 
-      if (kind.forward && has_above) step.output = place(step.stage, Direction::forward, step.stage + 1, m);
+      if (kind.forward && has_above)
+        step.output = place(step.stage, Direction::forward, (step.stage + 1) % table_.stages(), m);
       if (kind.input_gradient && has_below)
         step.input_gradient = place(step.stage - 1, Direction::backward, step.stage - 1, m);
       if (step.output_gradient != Program::none) lending(step.stage, Direction::backward).give_back(m);
-      if (step.releases && has_below) lending(step.stage - 1, Direction::forward).give_back(m);
+      if (step.releases && has_below) lending(step.below, Direction::forward).give_back(step.taken);
       if (step.releases) saved.give_back(m);
     }
     step.posted = program_.receives.size();

@@ -91,7 +91,9 @@ using BoundaryViews = typename detail::StageTraits<S>::Views;
 
 /// A slice of a program that one pipeline rank computes, forward only: `forward(context, microbatch, input, output)`
 /// writes all of `output`. The first stage ignores `input`, the last one `output`: they use the microbatch, whose
-/// nested type is the stage's own (it has `rows()` and `first_sample`).
+/// nested type is the stage's own (it has `rows()` and `first_sample`). Where a table feeds back (`Table::feedback`)
+/// the first stage gets what the last one has handed on, as many columns: `input` has none where nothing is fed, and
+/// the last stage's `output` none where nothing is fed from it.
 ///
 /// At a boundary lies one matrix of `columns()` columns (or `input_columns()` and `output_columns()`), with a gradient
 /// in training. For several, a stage has `input_matrices()` and `output_matrices()` instead, which return

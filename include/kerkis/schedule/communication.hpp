@@ -14,7 +14,8 @@ namespace kerkis::schedule {
 /// forward: an activation on its way to the next stage; backward: its gradient on the way back.
 enum class Direction : unsigned char { forward, backward };
 
-/// One hand-off between two ranks. Boundary b lies between the stages b and b + 1.
+/// One hand-off between two ranks. Boundary b lies between the stages b and b + 1; behind the last stage, if its
+/// results are fed back, is the first one.
 struct Message {
   Direction direction = Direction::forward;
   int boundary = 0;
@@ -22,6 +23,22 @@ struct Message {
 
   friend constexpr bool operator==(const Message&, const Message&) = default;
 };
+
+/// In the place of a boundary: there is none.
+inline constexpr int no_boundary = -1;
+
+/// What the forward of a stage takes, and what it makes for another: of no_boundary where there is nothing.
+[[nodiscard]] constexpr Message forward_input(const Table& table, int stage, int microbatch) noexcept {
+  if (stage > 0) return {Direction::forward, stage - 1, microbatch};
+  const int fed = microbatch - table.feedback();
+  if (table.feedback() == 0 || fed < 0) return {Direction::forward, no_boundary, microbatch};
+  return {Direction::forward, table.stages() - 1, fed};
+}
+[[nodiscard]] constexpr Message forward_output(const Table& table, int stage, int microbatch) noexcept {
+  const bool last = stage + 1 == table.stages();
+  const bool fed = table.feedback() > 0 && microbatch + table.feedback() < table.microbatches();
+  return {Direction::forward, last && !fed ? no_boundary : stage, microbatch};
+}
 
 /// All that one rank sends to another in one direction, over every boundary between the two. Its messages are numbered
 /// first, first + 1, ..., first + size - 1 in the order in which the source sends them.
@@ -45,13 +62,14 @@ struct Handoff {
 
 /// The communication that follows from a table with valid lists, whatever kinds of action they hold: forwards send on,
 /// what gives the gradient of an input sends back, nothing else has messages. Each message has one number, the same on
-/// every rank. Nothing is sent at the ends of the pipeline, nor between two stages of one rank.
+/// every rank. Nothing is sent at the ends of the pipeline (but what is fed back), nor between two stages of one
+/// rank.
 class Communication {
  public:
   constexpr explicit Communication(const Table& table)
-      : microbatches_(table.microbatches()), boundaries_(table.stages() - 1), channel_of_(2 * boundaries_ + 1),
-        messages_(2 * boundaries_ * microbatches_ + 1), consumed_(2 * boundaries_ * microbatches_ + 1),
-        handoffs_(actions_of(table)), first_handoff_(table.ranks()) {
+      : microbatches_(table.microbatches()), boundaries_(table.stages() - (table.feedback() > 0 ? 0 : 1)),
+        channel_of_(2 * boundaries_ + 1), messages_(2 * boundaries_ * microbatches_ + 1),
+        consumed_(2 * boundaries_ * microbatches_ + 1), handoffs_(actions_of(table)), first_handoff_(table.ranks()) {
     make_channels(table);
     detail::Array<int> number_of(2 * boundaries_ * microbatches_ + 1);
     number_sends(table, number_of);
@@ -97,23 +115,24 @@ class Communication {
       for (int k = newest[wanted.source]; k != 0; k = before[k - 1]) {
         Channel& channel = channels_[static_cast<std::size_t>(k - 1)];
         if (channel.direction != wanted.direction || channel.destination != wanted.destination) continue;
-        channel.size += microbatches_;
+        channel.size += wanted.size;
         return k - 1;
       }
       const int index = static_cast<int>(channels_.size());
-      wanted.size = microbatches_;
       channels_.push_back(wanted);
       before[index] = newest[wanted.source];
       newest[wanted.source] = index + 1;
       return index;
     };
     for (int boundary = 0; boundary < boundaries_; ++boundary) {
+      const bool feeds_back = boundary + 1 == table.stages();
       const int below = table.rank_of(boundary);
-      const int above = table.rank_of(boundary + 1);
+      const int above = table.rank_of(feeds_back ? 0 : boundary + 1);
+      const int size = microbatches_ - (feeds_back ? table.feedback() : 0);
       channel_of_[boundary] = channel_of_[boundary + boundaries_] = none;
-      if (below == above) continue;
-      channel_of_[boundary] = join({Direction::forward, below, above});
-      if (table.trains()) channel_of_[boundary + boundaries_] = join({Direction::backward, above, below});
+      if (below == above || size <= 0) continue;
+      channel_of_[boundary] = join({Direction::forward, below, above, 0, size});
+      if (table.trains()) channel_of_[boundary + boundaries_] = join({Direction::backward, above, below, 0, size});
     }
     for (Channel& channel : channels_) {
       channel.first = size_;
@@ -130,9 +149,10 @@ class Communication {
         Handoff& handoff = handoffs_[next++];
         const bool forward = computes_forward(action.kind);
         if (!forward && !computes_input_gradient(action.kind)) continue;
-        const int boundary = table.stage(rank, action.chunk) - (forward ? 0 : 1);
-        if (boundary < 0 || boundary == boundaries_) continue;
-        const Message message{forward ? Direction::forward : Direction::backward, boundary, action.microbatch};
+        const int stage = table.stage(rank, action.chunk);
+        const Message message = forward ? forward_output(table, stage, action.microbatch)
+                                        : Message{Direction::backward, stage - 1, action.microbatch};
+        if (message.boundary < 0) continue;
         const int channel = channel_of_[row(message)];
         if (channel == none) continue;
         handoff.output = at(channel).first + sent[channel]++;
@@ -150,9 +170,10 @@ class Communication {
         Handoff& handoff = handoffs_[next++];
         const bool forward = computes_forward(action.kind);
         if (!forward && !computes_input_gradient(action.kind)) continue;
-        const int boundary = table.stage(rank, action.chunk) - (forward ? 1 : 0);
-        if (boundary < 0 || boundary == boundaries_) continue;
-        const Message message{forward ? Direction::forward : Direction::backward, boundary, action.microbatch};
+        const int stage = table.stage(rank, action.chunk);
+        const Message message = forward ? forward_input(table, stage, action.microbatch)
+                                        : Message{Direction::backward, stage, action.microbatch};
+        if (message.boundary < 0 || message.boundary == boundaries_) continue;
         const int channel = channel_of_[row(message)];
         if (channel == none) continue;
         handoff.input = number_of[key(message)];

@@ -18,8 +18,13 @@ struct ForwardOnly {
   static constexpr bool trains = false;
 
   static constexpr void order(PipelineShape shape, int /*rank*/, ActionList& list) {
-    for (int first = 0; first < shape.microbatches; first += shape.ranks) {
-      const int end = std::min(first + shape.ranks, shape.microbatches);
+    in_groups(shape, shape.ranks, list);
+  }
+
+  /// In groups of so many.
+  static constexpr void in_groups(PipelineShape shape, int group, ActionList& list) {
+    for (int first = 0; first < shape.microbatches; first += group) {
+      const int end = std::min(first + group, shape.microbatches);
       for (int chunk = 0; chunk < shape.chunks; ++chunk) {
         for (int m = first; m < end; ++m) list.forward(m, chunk);
       }
@@ -29,16 +34,22 @@ struct ForwardOnly {
 
 namespace schedule {
 
-/// ForwardOnly with the stages where a training table has them: the same model, evaluated.
-[[nodiscard]] constexpr Table forward_only(const Table& training, int microbatches) {
-  const PipelineShape shape{training.ranks(), microbatches, training.chunks()};
+/// ForwardOnly with the stages where another table has them: the same model, evaluated.
+///
+/// feedback: the last stage's result for a microbatch is the first stage's input for the one that comes so many after
+/// it (`Table::feedback`). So n sequences that are generated together, k tokens each, are n * k microbatches with a
+/// feedback of n: microbatch i is token i / n of sequence i % n, and from n = stages on no rank waits for a token.
+[[nodiscard]] constexpr Table forward_only(const Table& placement, int microbatches, int feedback = 0) {
+  const PipelineShape shape{placement.ranks(), microbatches, placement.chunks()};
+  // What a group is fed, the groups before it have made.
+  const int group = feedback > 0 ? std::min(shape.ranks, feedback) : shape.ranks;
   std::vector<ActionList> lists(static_cast<std::size_t>(shape.ranks));
   std::vector<int> stages;
   for (int rank = 0; rank < shape.ranks; ++rank) {
-    ForwardOnly::order(shape, rank, lists[static_cast<std::size_t>(rank)]);
-    for (int chunk = 0; chunk < shape.chunks; ++chunk) stages.push_back(training.stage(rank, chunk));
+    ForwardOnly::in_groups(shape, group, lists[static_cast<std::size_t>(rank)]);
+    for (int chunk = 0; chunk < shape.chunks; ++chunk) stages.push_back(placement.stage(rank, chunk));
   }
-  return Table(shape, std::move(lists), std::move(stages), Purpose::inference);
+  return Table(shape, std::move(lists), std::move(stages), Purpose::inference, feedback);
 }
 
 }  // namespace schedule

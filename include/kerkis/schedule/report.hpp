@@ -35,7 +35,7 @@ enum class Fault : unsigned char { none, refused, bad_shape, bad_action, doubled
   case Fault::refused:
     return "the schedule can't do this number of ranks, microbatches or chunks";
   case Fault::bad_shape:
-    return "an extent is below 1, a rank has no list, or a stage has no place or two";
+    return "an extent is below 1, a rank has no list, a stage has no place or two, or training feeds back";
   case Fault::bad_action:
     return "an action is of a kind, microbatch or chunk that the table does not have";
   case Fault::doubled:

@@ -22,9 +22,10 @@ enum class Purpose : unsigned char { training, inference };
 class Table {
  public:
   /// lists: one per rank. stages: that of (rank, chunk) at rank * shape.chunks + chunk; empty: looped placement.
+  /// feedback: see the function of that name.
   constexpr Table(PipelineShape shape, std::vector<ActionList> lists, std::vector<int> stages = {},
-                  Purpose purpose = Purpose::training)
-      : shape_(shape), purpose_(purpose), lists_(std::move(lists)), stages_(std::move(stages)) {
+                  Purpose purpose = Purpose::training, int feedback = 0)
+      : shape_(shape), purpose_(purpose), feedback_(feedback), lists_(std::move(lists)), stages_(std::move(stages)) {
     if (stages_.empty()) {
       stages_.reserve(lists_.size());
       for (int rank = 0; rank < shape.ranks; ++rank) {
@@ -43,6 +44,9 @@ class Table {
   [[nodiscard]] constexpr PipelineShape shape() const noexcept { return shape_; }
   [[nodiscard]] constexpr Purpose purpose() const noexcept { return purpose_; }
   [[nodiscard]] constexpr bool trains() const noexcept { return purpose_ == Purpose::training; }
+  /// The first stage computes a microbatch from what the last stage has made of the one that came so many before it, as
+  /// generation does: the first so many microbatches begin. 0: nothing is fed back. For inference only.
+  [[nodiscard]] constexpr int feedback() const noexcept { return feedback_; }
   [[nodiscard]] constexpr int ranks() const noexcept { return shape_.ranks; }
   [[nodiscard]] constexpr int microbatches() const noexcept { return shape_.microbatches; }
   [[nodiscard]] constexpr int chunks() const noexcept { return shape_.chunks; }
@@ -54,9 +58,11 @@ class Table {
   [[nodiscard]] constexpr int rank_of(int stage) const { return slots_[index(stage)] / shape_.chunks; }
   [[nodiscard]] constexpr int chunk_of(int stage) const { return slots_[index(stage)] % shape_.chunks; }
 
-  /// Whether no extent is below 1, there is one list per rank, and every stage is exactly one (rank, chunk).
+  /// Whether no extent is below 1, there is one list per rank, every stage is exactly one (rank, chunk), and nothing is
+  /// fed back in training.
   [[nodiscard]] constexpr bool well_formed() const {
     if (shape_.ranks < 1 || shape_.microbatches < 1 || shape_.chunks < 1) return false;
+    if (feedback_ < 0 || (feedback_ > 0 && trains())) return false;
     if (lists_.size() != index(shape_.ranks) || stages_.size() != index(shape_.stages())) return false;
     for (const int slot : slots_) {
       if (slot < 0) return false;
@@ -69,6 +75,7 @@ class Table {
 
   PipelineShape shape_;
   Purpose purpose_;
+  int feedback_;
   std::vector<ActionList> lists_;
   std::vector<int> stages_;
   std::vector<int> slots_;  // of a stage: rank * chunks + chunk, or -1
