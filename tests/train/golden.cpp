@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <mpi.h>
@@ -31,7 +32,8 @@ using Numbers = std::vector<double>;
 using Tokens = Kokkos::View<std::int32_t*, Kokkos::DefaultExecutionSpace::memory_space>;
 
 const nlohmann::json& golden() {
-  static const nlohmann::json file = nlohmann::json::parse(std::ifstream(KERKIS_GOLDEN_GPT));
+  static const nlohmann::json file =
+      nlohmann::json::parse(std::ifstream(std::filesystem::path(__FILE__).parent_path() / "../golden/gpt.json"));
   return file;
 }
 
