@@ -126,7 +126,7 @@ TEST_CASE("validation and generation are those of one rank, and leave training a
     }
     // Several at once, fewer and more than stages: as each would be alone, with the seed of its place.
     kk::nn::GenerateOptions options{.tokens = 5, .seed = 5};
-    for (const std::size_t prompts : {2, 13}) {
+    for (const std::size_t prompts : {std::size_t{2}, std::size_t{13}}) {
       std::vector<std::vector<std::int32_t>> texts;
       for (std::size_t i = 0; i < prompts; ++i) texts.emplace_back(1 + i % 5, static_cast<std::int32_t>(i));
       const auto together = generate.together(ours.trainer.context(kk::Mode::evaluation), texts, options);
