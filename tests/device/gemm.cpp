@@ -91,6 +91,35 @@ TEST_CASE_TEMPLATE("an element of a small product does not depend on its place",
   }
 }
 
+// On a GPU, cuBLAS and the plain kernel.
+TEST_CASE_TEMPLATE("the default execution space makes the same products", T, float, double) {
+  using Device = Kokkos::DefaultExecutionSpace;
+  device::DeviceBlas<Device> blas;
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true}) {
+      const auto form = [](bool transposed) { return transposed ? Transpose::yes : Transpose::no; };
+      const auto a = make_matrix<T, Space>("a", ta ? 19 : 33, ta ? 33 : 19),
+                 b = make_matrix<T, Space>("b", tb ? 70 : 19, tb ? 19 : 70), c = make_matrix<T, Space>("c", 33, 70);
+      fill(a, 3);
+      fill(b, 5);
+      fill(c, 9);
+      const typename Device::memory_space memory;
+      for (auto* chosen : {&blas, static_cast<device::DeviceBlas<Device>*>(nullptr)}) {
+        const auto device_a = Kokkos::create_mirror_view_and_copy(memory, a),
+                   device_b = Kokkos::create_mirror_view_and_copy(memory, b),
+                   device_c = Kokkos::create_mirror(Kokkos::WithoutInitializing, memory, c);
+        Kokkos::deep_copy(device_c, c);
+        device::gemm(Device{}, form(ta), form(tb), T(0.5), device_a, device_b, T(-2), device_c, chosen);
+        const auto expected = make_matrix<T, Space>("expected", 33, 70), got = make_matrix<T, Space>("got", 33, 70);
+        Kokkos::deep_copy(expected, c);
+        device::gemm(Space{}, form(ta), form(tb), T(0.5), a, b, T(-2), expected);
+        Kokkos::deep_copy(got, device_c);
+        for (std::size_t i = 0; i < got.size(); ++i)
+          CHECK(got.data()[i] == doctest::Approx(expected.data()[i]).epsilon(1e-5));
+      }
+    }
+}
+
 TEST_CASE("what does not fit is refused") {
   const auto a = make_matrix<float, Space>("a", 2, 3), b = make_matrix<float, Space>("b", 4, 5),
              c = make_matrix<float, Space>("c", 2, 5);

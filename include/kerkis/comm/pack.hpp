@@ -26,7 +26,7 @@ Shape shape_of(const View& view) {
   constexpr std::size_t rank = View::rank;
   Shape shape;
   bool any = false;
-  for (std::size_t i = 0; i < rank; ++i) {
+  for (std::size_t i = 0; i != rank; ++i) {
     const std::size_t index = first_index_fastest<View> ? i : rank - 1 - i;
     const std::size_t extent = view.extent(index), stride = view.stride(index);
     if (extent == 1) continue;

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <kerkis/core/error.hpp>
+#include <kerkis/device/device_blas.hpp>
 #include <kerkis/device/launch.hpp>
 #include <kerkis/device/small_product.hpp>
 
@@ -20,16 +21,18 @@ enum class Transpose : bool { no, yes };
 
 namespace detail {
 
+/// As a BLAS takes extents and strides.
+inline int narrow(std::int64_t extent) {
+  require(extent <= std::numeric_limits<int>::max(), "a matrix product takes extents and strides up to 2^31 - 1, not ",
+          extent);
+  return static_cast<int>(extent);
+}
+
 /// CBLAS on the calling thread's behalf; inside a parallel region OpenBLAS stays on that thread.
 template <class T>
 void blas_product(Transpose transpose_a, Transpose transpose_b, std::int64_t rows, std::int64_t columns,
                   std::int64_t depth, T alpha, const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride,
                   T beta, T* c, std::int64_t c_stride) {
-  const auto narrow = [](std::int64_t extent) {
-    require(extent <= std::numeric_limits<int>::max(),
-            "a matrix product takes extents and strides up to 2^31 - 1, not ", extent);
-    return static_cast<int>(extent);
-  };
   const auto call = [&](auto* function) {
     function(CblasRowMajor, transpose_a == Transpose::yes ? CblasTrans : CblasNoTrans,
              transpose_b == Transpose::yes ? CblasTrans : CblasNoTrans, narrow(rows), narrow(columns), narrow(depth),
@@ -72,20 +75,28 @@ struct ProductElement {
 
 /// C = alpha op(A) op(B) + beta C on row-major operands: op(A) is rows × depth, op(B) depth × columns; strides are the
 /// distances of rows. C is not read if beta is 0. Zero extents are legal (depth 0 scales C); extents beyond `int` throw
-/// InputError on host spaces.
+/// InputError where a BLAS does the work.
 ///
 /// Host spaces: CBLAS with its own threads, or `small_product` where a BLAS would cost more to enter than to run.
 /// Kokkos kernels of OpenMP and Serial are complete when their launch returns, so no fence is needed.
-/// Other spaces: a plain kernel on `execution`, which is right and slow.
+/// Other spaces: enqueued on `execution`; their own BLAS if one is given (`DeviceBlas`, cuBLAS say), else a plain
+/// kernel, which is right and slow.
 template <class ExecutionSpace, class T>
 void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose transpose_b, std::int64_t rows,
           std::int64_t columns, std::int64_t depth, std::type_identity_t<T> alpha, const T* a, std::int64_t a_stride,
-          const T* b, std::int64_t b_stride, std::type_identity_t<T> beta, T* c, std::int64_t c_stride) {
+          const T* b, std::int64_t b_stride, std::type_identity_t<T> beta, T* c, std::int64_t c_stride,
+          [[maybe_unused]] DeviceBlas<ExecutionSpace>* blas = nullptr) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "kerkis: products are in float or double");
   if (rows == 0 || columns == 0) return;
   const bool ta = transpose_a == Transpose::yes, tb = transpose_b == Transpose::yes;
   const Strided<const T> left{a, ta ? 1 : a_stride, ta ? a_stride : 1}, right{b, tb ? 1 : b_stride, tb ? b_stride : 1};
   if constexpr (!Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename ExecutionSpace::memory_space>::accessible) {
+    if constexpr (DeviceBlas<ExecutionSpace>::exists) {
+      if (blas && depth > 0)
+        return blas->product(execution, ta, tb, detail::narrow(rows), detail::narrow(columns), detail::narrow(depth),
+                             alpha, a, detail::narrow(a_stride), b, detail::narrow(b_stride), beta, c,
+                             detail::narrow(c_stride));
+    }
     launch("kerkis::gemm", execution, rows * columns,
            detail::ProductElement<T>{columns, depth, alpha, left, right, beta, c, c_stride});
   } else if (alpha == T(1) && (beta == T(0) || beta == T(1)) && is_small_product(rows, columns, depth)) {
@@ -103,7 +114,7 @@ void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose tran
 /// match.
 template <class ExecutionSpace, class A, class B, class C>
 void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose transpose_b, typename C::value_type alpha,
-          const A& a, const B& b, typename C::value_type beta, const C& c) {
+          const A& a, const B& b, typename C::value_type beta, const C& c, DeviceBlas<ExecutionSpace>* blas = nullptr) {
   static_assert(A::rank() == 2 && B::rank() == 2 && C::rank() == 2, "kerkis: a matrix product takes Views of rank 2");
   using T = typename C::value_type;
   const auto extent = [](const auto& view, bool second) {
@@ -121,7 +132,7 @@ void gemm(const ExecutionSpace& execution, Transpose transpose_a, Transpose tran
   require(b.extent(1) < 2 || b.stride(1) == 1, "a matrix product takes row-major operands");
   require(c.extent(1) < 2 || c.stride(1) == 1, "a matrix product takes row-major operands");
   gemm<ExecutionSpace, T>(execution, transpose_a, transpose_b, rows, columns, depth, alpha, a.data(), stride(a),
-                          b.data(), stride(b), beta, c.data(), stride(c));
+                          b.data(), stride(b), beta, c.data(), stride(c), blas);
 }
 
 }  // namespace kerkis::device

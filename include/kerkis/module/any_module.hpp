@@ -74,25 +74,25 @@ class AnyModule {
     using Its = typename M::Saved;
     using Input = decltype(Its::input);
 
-    explicit Is(M&& its) : module(std::move(its)) {}
+    explicit Is(M&& its) : wrapped(std::move(its)) {}
 
-    std::int64_t input_columns() const override { return module.input_columns(); }
-    std::int64_t output_columns() const override { return module.output_columns(); }
+    std::int64_t input_columns() const override { return wrapped.input_columns(); }
+    std::int64_t output_columns() const override { return wrapped.output_columns(); }
     Saved make_saved(std::int64_t rows) override {
-      Its made = module.make_saved(rows);
+      Its made = wrapped.make_saved(rows);
       auto input = std::make_unique<PartOf<Input>>(std::exchange(made.input, Input()));
       return {std::move(input), std::make_unique<PartOf<Its>>(std::move(made))};
     }
     void forward(Context& context, const View& input, const View& output, Saved& saved) override {
-      module.forward(context, input, output, Whole(saved).its);
+      wrapped.forward(context, input, output, Whole(saved).its);
     }
     void backward_input(Context& context, const View& output_gradient, const View& input_gradient,
                         Saved& saved) override {
-      module.backward_input(context, output_gradient, input_gradient, Whole(saved).its);
+      wrapped.backward_input(context, output_gradient, input_gradient, Whole(saved).its);
     }
-    void backward_weight(Context& context, Saved& saved) override { module.backward_weight(context, of(saved)); }
+    void backward_weight(Context& context, Saved& saved) override { wrapped.backward_weight(context, of(saved)); }
     void for_each_parameter(const std::function<void(Parameter<T, Space>&)>& f) override {
-      module.for_each_parameter([&f](auto& parameter) { f(parameter); });
+      wrapped.for_each_parameter([&f](auto& parameter) { f(parameter); });
     }
 
     static Its& of(Saved& saved) { return static_cast<PartOf<Its>&>(*saved.weight).value; }
@@ -108,7 +108,7 @@ class AnyModule {
       Input& input;
     };
 
-    M module;
+    M wrapped;
   };
 
   std::unique_ptr<Interface> is_;

@@ -33,26 +33,26 @@ struct Saved {
 ///  - `input_columns()`, `output_columns()`.
 template <class M>
 concept Module =
-    requires(M module, Context<typename M::ExecutionSpace>& context,
+    requires(M m, Context<typename M::ExecutionSpace>& context,
              const Matrix<typename M::Element, typename M::ExecutionSpace>& matrix, typename M::Saved& saved,
              void (&f)(Parameter<typename M::Element, typename M::ExecutionSpace>&)) {  // nvcc 13 takes no lambda here
-      module.forward(context, matrix, matrix, saved);
-      module.backward_input(context, matrix, matrix, saved);
-      module.backward_weight(context, saved);
-      module.for_each_parameter(f);
-      { module.make_saved(std::int64_t{}) } -> std::same_as<typename M::Saved>;
-      { module.input_columns() } -> std::convertible_to<std::int64_t>;
-      { module.output_columns() } -> std::convertible_to<std::int64_t>;
+      m.forward(context, matrix, matrix, saved);
+      m.backward_input(context, matrix, matrix, saved);
+      m.backward_weight(context, saved);
+      m.for_each_parameter(f);
+      { m.make_saved(std::int64_t{}) } -> std::same_as<typename M::Saved>;
+      { m.input_columns() } -> std::convertible_to<std::int64_t>;
+      { m.output_columns() } -> std::convertible_to<std::int64_t>;
       saved.input;
       saved.weight;
     };
 
-/// Calls `f` with the first parameter that `module` declares, if it has any: for stages, which say that the gradients
+/// Calls `f` with the first parameter that `m` declares, if it has any: for stages, which say that the gradients
 /// of a parameter and of all after it are complete.
 template <class M, class F>
-void with_first_parameter(M& module, F&& f) {
+void with_first_parameter(M& m, F&& f) {
   bool seen = false;
-  module.for_each_parameter([&](auto& parameter) {
+  m.for_each_parameter([&](auto& parameter) {
     if (!std::exchange(seen, true)) f(parameter);
   });
 }

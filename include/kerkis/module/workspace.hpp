@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <kerkis/device/device_blas.hpp>
 #include <kerkis/module/matrix.hpp>
 
 namespace kerkis {
@@ -16,6 +17,7 @@ namespace kerkis {
 ///     auto hidden = scope.template take<T>(rows, columns);   // unmanaged, uninitialised, valid until `scope` ends
 ///
 /// Kernels on the context's execution-space instance run in order, so memory may be reused without a fence.
+/// Beside it, the BLAS of the execution space, which serves the same instance and has scratch memory of its own.
 template <class ExecutionSpace>
 class Workspace {
   using Bytes = Kokkos::View<std::byte*, typename ExecutionSpace::memory_space>;
@@ -45,6 +47,8 @@ class Workspace {
   };
 
   Scope scope() { return Scope(*this); }
+  /// For products on a GPU.
+  device::DeviceBlas<ExecutionSpace>& blas() { return blas_; }
 
  private:
   std::byte* allocate(std::size_t bytes) {
@@ -64,6 +68,7 @@ class Workspace {
 
   std::vector<Bytes> blocks_;
   std::size_t block_ = 0, used_ = 0;
+  device::DeviceBlas<ExecutionSpace> blas_;
 };
 
 }  // namespace kerkis

@@ -104,19 +104,19 @@ class Linear {
   /// bias.
   void product(Context& context, const Matrix& input, const Matrix& output) const {
     device::gemm(context.execution, device::Transpose::no, device::Transpose::yes, T(1), input, matrix(weight_->value),
-                 T(0), output);
+                 T(0), output, &context.workspace.blas());
     if (split_ == Split::input) sum_over(context, tensor_, output);
   }
   /// dy W, summed if split by output.
   void backward_product(Context& context, const Matrix& output_gradient, const Matrix& input_gradient) const {
     device::gemm(context.execution, device::Transpose::no, device::Transpose::no, T(1), output_gradient,
-                 matrix(weight_->value), T(0), input_gradient);
+                 matrix(weight_->value), T(0), input_gradient, &context.workspace.blas());
     if (split_ == Split::output) sum_over(context, tensor_, input_gradient);
   }
   /// Adds dyᵀ x, and the column sums of dy, to the gradients.
   void add_gradients(Context& context, const Matrix& input, const Matrix& output_gradient) {
     device::gemm(context.execution, device::Transpose::yes, device::Transpose::no, T(1), output_gradient, input, T(1),
-                 matrix(weight_->gradient));
+                 matrix(weight_->gradient), &context.workspace.blas());
     if (bias_)
       device::add_column_sums(context.execution, rows(output_gradient), outputs_, output_gradient.data(),
                               bias_->gradient.data());

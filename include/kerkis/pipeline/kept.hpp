@@ -39,6 +39,16 @@ struct SavedParts<Saved> {
   static void put(Saved& saved, Input&& input) { saved.input = std::move(input); }
 };
 
+/// A vector that grows moves its elements, even if that may throw (as moving a View does in Kokkos 4.6 with CUDA): what
+/// is saved need not be copyable.
+template <class T>
+struct MoveOnly {
+  explicit MoveOnly(T&& value) : its(std::move(value)) {}
+  MoveOnly(MoveOnly&&) = default;
+  MoveOnly& operator=(MoveOnly&&) = default;
+  T its;
+};
+
 /// What the microbatches of one stage keep, as many as the schedule's table needs at a time: a Saved until
 /// backward_weight, its part `input` until backward_input; then that part is the next microbatch's.
 template <class Saved>
@@ -51,9 +61,9 @@ class KeptByStage {
   void reserve(schedule::Live peak, Make&& make) {
     const auto inputs = static_cast<std::size_t>(peak.until_input), slots = static_cast<std::size_t>(peak.until_weight);
     while (slots_.size() < slots || inputs_.size() < inputs) {
-      Slot slot{make()};
-      typename Parts::Input input = Parts::take(slot.saved);
-      if (inputs_.size() < inputs) inputs_.push_back(std::move(input));
+      Slot slot{MoveOnly<Saved>(make())};
+      typename Parts::Input input = Parts::take(slot.saved.its);
+      if (inputs_.size() < inputs) inputs_.emplace_back(std::move(input));
       if (slots_.size() < slots) slots_.push_back(std::move(slot));
     }
   }
@@ -61,14 +71,14 @@ class KeptByStage {
   /// For a forward.
   Saved& take(int slot) {
     Slot& taken = at(slot);
-    Parts::put(taken.saved, std::move(inputs_.back()));
+    Parts::put(taken.saved.its, std::move(inputs_.back().its));
     inputs_.pop_back();
     taken.has_input = true;
-    return taken.saved;
+    return taken.saved.its;
   }
-  Saved& of(int slot) { return at(slot).saved; }
+  Saved& of(int slot) { return at(slot).saved.its; }
   void release_input(int slot) {
-    inputs_.push_back(Parts::take(at(slot).saved));
+    inputs_.emplace_back(Parts::take(at(slot).saved.its));
     at(slot).has_input = false;
   }
   /// After a pass that was cut short.
@@ -79,13 +89,13 @@ class KeptByStage {
 
  private:
   struct Slot {
-    Saved saved;
+    MoveOnly<Saved> saved;
     bool has_input = false;
   };
   Slot& at(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
 
   std::vector<Slot> slots_;
-  std::vector<typename Parts::Input> inputs_;  ///< those that no microbatch has
+  std::vector<MoveOnly<typename Parts::Input>> inputs_;  ///< those that no microbatch has
 };
 
 /// How many microbatches are kept during a pass, and the most that were: of each chunk, and behind these of all.

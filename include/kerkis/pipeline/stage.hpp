@@ -146,7 +146,7 @@ LossSum forward(S& stage, Context<typename S::ExecutionSpace>& context, const ty
                 const BoundaryViews<S>& input, BoundaryViews<S>& output, [[maybe_unused]] Saved& saved) {
   if constexpr (requires { stage.forward(context, microbatch, input, output, saved); })
     return stage.forward(context, microbatch, input, output, saved);
-  else if constexpr (requires { LossSum(stage.forward(context, microbatch, input, output)); })
+  else if constexpr (std::is_convertible_v<decltype(stage.forward(context, microbatch, input, output)), LossSum>)
     return stage.forward(context, microbatch, input, output);
   else
     return stage.forward(context, microbatch, input, output), LossSum{};

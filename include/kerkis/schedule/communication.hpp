@@ -27,13 +27,14 @@ struct Message {
 /// In the place of a boundary: there is none.
 inline constexpr int no_boundary = -1;
 
-/// What the forward of a stage takes, and what it makes for another: of no_boundary where there is nothing.
+/// What the forward of a stage takes: of no_boundary if nothing.
 [[nodiscard]] constexpr Message forward_input(const Table& table, int stage, int microbatch) noexcept {
   if (stage > 0) return {Direction::forward, stage - 1, microbatch};
   const int fed = microbatch - table.feedback();
   if (table.feedback() == 0 || fed < 0) return {Direction::forward, no_boundary, microbatch};
   return {Direction::forward, table.stages() - 1, fed};
 }
+/// What the forward of a stage makes for another: of no_boundary if nothing.
 [[nodiscard]] constexpr Message forward_output(const Table& table, int stage, int microbatch) noexcept {
   const bool last = stage + 1 == table.stages();
   const bool fed = table.feedback() > 0 && microbatch + table.feedback() < table.microbatches();
