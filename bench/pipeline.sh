@@ -29,7 +29,7 @@ fi
 echo "OPENBLAS_CORETYPE: ${OPENBLAS_CORETYPE:-not set}; $(env -u OMP_NUM_THREADS nproc) cores; OMP_NUM_THREADS: 1"
 "$mpiexec" --version 2>/dev/null | sed -n 's/^ *Version: */MPICH /p'
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-echo "width $width, layers $layers, heads $heads, context $context, microbatches of $batch sequences, 2 ranks"
+echo "width $width, layers $layers, heads $heads, context $context, microbatches of $batch × $context tokens, 2 ranks"
 
 folder=$(mktemp -d)
 trap 'exec 3>&- 5>&-; rm -rf "$folder"' EXIT
