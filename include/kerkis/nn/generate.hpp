@@ -22,7 +22,7 @@ namespace kerkis::nn {
 /// Continues texts by a model as it lies across the ranks. Each token of a text is a microbatch of a pipeline that
 /// feeds back: hidden states go from stage to stage, each tensor rank has the logits of its slice of the vocabulary,
 /// the last stage chooses, and the first goes on with its choice. With as many prompts as there are stages no rank
-/// waits.
+/// waits, but once every 64 tokens, when all hear what was chosen.
 ///
 /// The choice is made by Gumbel noise counted by (token, position), so that every plan chooses alike (up to rounding),
 /// whatever else is generated together. Every rank of the mesh calls it and gets the new tokens; data replicas do the
