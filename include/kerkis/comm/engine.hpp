@@ -40,6 +40,9 @@ class Engine {
       : options_(options), name_(std::move(name)), failures_(std::make_shared<FailureChannel>(user, options.wait)) {
     try {
       peers_ = std::make_unique<Peers>(failures_->native(), options_);
+    } catch (const InputError&) {
+      failures_->end();  // every rank has thrown it: nothing is under way
+      throw;
     } catch (const std::exception& error) {
       failures_->fail(error.what());
       failures_->end();
