@@ -61,7 +61,7 @@ if(kerkis IN_LIST kerkis_needs)
   # kerkis/device/device_blas.hpp calls cuBLAS where Kokkos has CUDA and the compiler finds cublas_v2.h.
   if(NOT TARGET kerkis::device_blas)
     add_library(kerkis::device_blas INTERFACE IMPORTED)
-    if(Kokkos_ENABLE_CUDA OR "CUDA" IN_LIST Kokkos_DEVICES)
+    if(Kokkos_ENABLE_CUDA)
       find_package(CUDAToolkit QUIET)
       if(TARGET CUDA::cublas)
         set_target_properties(kerkis::device_blas PROPERTIES INTERFACE_LINK_LIBRARIES CUDA::cublas)

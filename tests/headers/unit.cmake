@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Writes UNIT, one translation unit of HEADERS and of SOURCES: a compiler reads the headers, and makes of the templates what several
 # sources use, once. Each source is in a namespace of its own, in that of its folder, which also holds the folder's headers, behind what
-# all of them include. Headers of other
-# folders (by "../") and of namespace kerkis belong to none.
+# all of them include. Headers of other folders (by "../") and of namespace kerkis belong to none.
 set(includes "")
 foreach(header IN LISTS HEADERS)
   string(APPEND includes "#include <${header}>\n")

@@ -109,7 +109,6 @@ class Generator {
                        .sequence = s,
                        .length = static_cast<std::int64_t>(lengths[s]) + t,
                        .step = done + t,
-                       .place = all.size(),
                        .fed = t > 0});
     generation_.chosen.assign(all.size(), 0);
     executor.evaluate(context, all);
@@ -118,10 +117,9 @@ class Generator {
                                                                                          all.size());
     broadcast(context.execution, mesh_.template communicator<axis::Pipeline>(), chosen, {.root = root}).wait();
     for (std::size_t s = 0; s < sequences; ++s) generation_.texts[s].resize(lengths[s]);
-    for (const NextToken& one : all) {
-      const std::int32_t token = generation_.chosen[one.place];
-      generation_.texts[one.sequence].push_back(token);
-      added[one.sequence].push_back(token);
+    for (std::size_t m = 0; m < all.size(); ++m) {
+      generation_.texts[all[m].sequence].push_back(generation_.chosen[m]);
+      added[all[m].sequence].push_back(generation_.chosen[m]);
     }
   }
 

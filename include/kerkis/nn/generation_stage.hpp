@@ -32,7 +32,6 @@ struct NextToken {
   std::size_t sequence = 0;  ///< which of those that are generated together
   std::int64_t length = 0;   ///< of its text before this token
   std::int64_t step = 0;     ///< tokens generated before this one
-  std::size_t place = 0;     ///< of this token in `Generation::chosen`
   bool fed = false;          ///< the last stage sends the token before it
   std::int64_t first_sample = 0;
 
@@ -43,7 +42,7 @@ struct NextToken {
 struct Generation {
   GenerateOptions options;
   std::vector<std::vector<std::int32_t>> texts;  ///< prompts and tokens; while tokens are fed, on the first stage only
-  std::vector<std::int32_t> chosen;              ///< by the last stage
+  std::vector<std::int32_t> chosen;              ///< by the last stage, for each microbatch of the pass
 };
 
 /// A stage of a GPT that generates: the first one takes the last token of a text, as the last one has chosen it, where
@@ -85,7 +84,7 @@ class GenerationStage {
     if (last_) {
       const std::int32_t token =
           choose(context, stage_->logits(saved, next.context), static_cast<std::size_t>(seen - 1), next);
-      generation_->chosen[next.place] = token;
+      generation_->chosen[static_cast<std::size_t>(context.microbatch)] = token;
       Kokkos::deep_copy(context.execution, output, static_cast<T>(token));
     }
     return {};

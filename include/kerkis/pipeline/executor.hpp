@@ -51,14 +51,10 @@ class PipelineExecutor {
     for (int chunk = 0; chunk < table_.chunks(); ++chunk) {
       const int stage = table_.stage(pipeline_.rank(), chunk);
       const Stage& its = *stages_[static_cast<std::size_t>(chunk)];
-      const int last = table_.stages() - 1;
+      const int depth = table_.stages(), below = (stage + depth - 1) % depth, above = (stage + 1) % depth;
       const bool feeds_back = table_.feedback() > 0;
-      if (stage > 0 || feeds_back) {
-        const int below = stage > 0 ? stage - 1 : last;
-        add_boundary(below, Traits::input(its), table_.rank_of(below));
-      }
-      if (stage < last || feeds_back)
-        add_boundary(stage, Traits::output(its), table_.rank_of(stage < last ? stage + 1 : 0));
+      if (stage > 0 || feeds_back) add_boundary(below, Traits::input(its), table_.rank_of(below));
+      if (above > 0 || feeds_back) add_boundary(stage, Traits::output(its), table_.rank_of(above));
     }
     reserve(main_);
   }

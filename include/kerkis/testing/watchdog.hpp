@@ -24,6 +24,7 @@ class Watchdog {
     }
     struct sigaction action{};
     action.sa_handler = &expire;
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);  // a second alarm kills
     sigaction(SIGALRM, &action, nullptr);
   }
 
@@ -71,11 +72,6 @@ class Watchdog {
     nanosleep(&pause, nullptr);
     // A status alone does not reach the user: mpiexec of MPICH 4.2.1 reports 0 for many a rank that only leaves
     // (pmodels/mpich issue 7057). MPI_Abort is not meant for signal handlers: where it hangs, the next alarm kills.
-    std::signal(SIGALRM, SIG_DFL);
-    sigset_t alarms;
-    sigemptyset(&alarms);
-    sigaddset(&alarms, SIGALRM);
-    sigprocmask(SIG_UNBLOCK, &alarms, nullptr);
     alarm(2);
     MPI_Abort(MPI_COMM_WORLD, 124);
     _exit(124);

@@ -57,14 +57,12 @@ constexpr void check_list(const Table& table, int rank, Report& report) {
   for (int chunk = 0; chunk < table.chunks(); ++chunk) {
     // A neighbouring stage of the same rank sends no message: its place in the list must do.
     const int stage = table.stage(rank, chunk);
-    const int lag = stage == 0 ? table.feedback() : 0;  // microbatches, between what is fed back and what comes of it
-    const int before = stage == 0 && lag > 0 ? table.stages() - 1 : stage - 1;
-    const bool after_own = before >= 0 && table.rank_of(before) == rank;
     const bool before_own = stage + 1 < table.stages() && table.rank_of(stage + 1) == rank;
     for (int m = 0; m < table.microbatches(); ++m) {
       const Positions& here = at(m, chunk);
       if (here.forward == 0) return fault(Fault::missing, {ActionKind::forward, m, chunk});
-      if (after_own && m >= lag && at(m - lag, table.chunk_of(before)).forward > here.forward) {
+      const auto [direction, before, its] = forward_input(table, stage, m);
+      if (before >= 0 && table.rank_of(before) == rank && at(its, table.chunk_of(before)).forward > here.forward) {
         return fault(Fault::misordered, {ActionKind::forward, m, chunk});
       }
       if (!table.trains()) continue;
