@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Sets up what is missing, builds everything, runs every test: optimised, and under the address and undefined-behaviour sanitizers;
+# Sets up what is missing, builds everything, runs every test: as it is, and under the address and undefined-behaviour sanitizers;
 # the Asio bridge also under the thread sanitizer, and what stands on MPI also with Open MPI.
 # Arguments go to ctest:  sh cmake/check.sh -R comm
 
 extras="clang libomp-dev g++-12 openmpi-bin libopenmpi-dev doxygen iproute2 python3-venv"
 . "$(dirname -- "$0")/toolchain.sh"
 
-presets="release asan tsan"
+presets="check asan tsan"
 if command -v mpicxx.openmpi >/dev/null; then presets="$presets openmpi"; else say "no mpicxx.openmpi: not tested with Open MPI"; fi
 for preset in $presets; do
   configure $preset
@@ -16,7 +16,7 @@ for preset in $presets; do
 done
 
 # One run over all folders, so that its summary is about all tests.
-mkdir -p "$build/check"
-for preset in $presets; do echo "subdirs(\"$build/$preset\")"; done >"$build/check/CTestTestfile.cmake"
-cd "$build/check"
+mkdir -p "$build/all"
+for preset in $presets; do echo "subdirs(\"$build/$preset\")"; done >"$build/all/CTestTestfile.cmake"
+cd "$build/all"
 exec ctest --output-on-failure -j "$(nproc)" "$@"

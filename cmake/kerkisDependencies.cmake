@@ -58,13 +58,16 @@ if(kerkis IN_LIST kerkis_needs)
     endif()
     unset(kerkis_blas_folders)
   endif()
-  # kerkis/device/device_blas.hpp calls cuBLAS where Kokkos has CUDA and the compiler finds cublas_v2.h.
+  # kerkis/device/device_blas.hpp calls cuBLAS where KERKIS_CUBLAS is defined.
   if(NOT TARGET kerkis::device_blas)
     add_library(kerkis::device_blas INTERFACE IMPORTED)
     if(Kokkos_ENABLE_CUDA)
       find_package(CUDAToolkit QUIET)
       if(TARGET CUDA::cublas)
-        set_target_properties(kerkis::device_blas PROPERTIES INTERFACE_LINK_LIBRARIES CUDA::cublas)
+        set_target_properties(kerkis::device_blas PROPERTIES INTERFACE_LINK_LIBRARIES CUDA::cublas
+                                                             INTERFACE_COMPILE_DEFINITIONS KERKIS_CUBLAS)
+      else()
+        message(STATUS "kerkis: no cuBLAS found (set CUDAToolkit_ROOT); matrix products on the GPU will be slow")
       endif()
     endif()
   endif()

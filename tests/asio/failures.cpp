@@ -114,7 +114,7 @@ TEST_CASE("a first report is a line on stderr for each operation, and the waits 
   Bridge bridge(io);
   const View view = filled(rank);
   const bool late = rank == ranks - 1;
-  if (late) std::this_thread::sleep_for(700ms);
+  if (late) std::this_thread::sleep_for(1500ms);
   CapturedStderr captured;
   std::string received;
   if (rank == 0 && !late)

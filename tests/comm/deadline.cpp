@@ -7,6 +7,7 @@
 
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -16,8 +17,6 @@
 
 #include "captured_stderr.hpp"
 #include "thrown.hpp"
-
-extern char** environ;
 
 using namespace std::chrono_literals;
 
@@ -66,9 +65,10 @@ TEST_CASE("a rank that does not come is named, with what it entered last") {
   else
     text = thrown<PeerError>([&] { kerkis::all_reduce(Host(), world, View("view", 5)).wait(); });
   CHECK_MESSAGE(contains(text, "all_reduce #2 of 5 float over 'world', called at deadline.cpp:"), text);
-  CHECK_MESSAGE(contains(text, message(", waited 0.4 s; rank ", last, " has not come: rank ", last,
-                                       " last entered barrier #1 ", here(line), "0.")),
-                text);
+  CHECK_MESSAGE(contains(text, ", waited "), text);
+  CHECK_MESSAGE(
+      contains(text, message(" s; rank ", last, " has not come: rank ", last, " last entered barrier #1 ", here(line))),
+      text);
 }
 
 TEST_CASE("the ranks of a part are those of the root communicator, and other parts do not matter") {
@@ -116,7 +116,7 @@ TEST_CASE("a hand-off says what its peer does") {
   else
     text = compute(world);
   CHECK_MESSAGE(contains(text, message("receive #1 of 3 float from rank ", last)), text);
-  CHECK_MESSAGE(contains(text, message(", waited 0.3 s; rank ", last, " last entered barrier #1 ", here(line))), text);
+  CHECK_MESSAGE(contains(text, message(" s; rank ", last, " last entered barrier #1 ", here(line))), text);
 }
 
 TEST_CASE("a frozen rank does not answer") {
@@ -144,7 +144,7 @@ TEST_CASE("a first report is a line on stderr, and the wait goes on") {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.first_report = 200ms, .deadline = 30s}});
-  if (rank == ranks - 1) std::this_thread::sleep_for(800ms);
+  if (rank == ranks - 1) std::this_thread::sleep_for(2s);
   CapturedStderr captured;
   kerkis::barrier(world).wait();
   const std::string text = captured.text();
@@ -221,19 +221,19 @@ TEST_CASE("a watch answers who knows its token, while its rank does something el
     CHECK(address.port != 0);
     address.hosts = {htonl(INADDR_LOOPBACK)};
     const auto answer = Watch::ask(address, {77, 4}, 1);
-    REQUIRE(answer.has_value());
-    CHECK(answer->front().process == ProcessState::runs);
-    CHECK(answer->front().sequence == 3);
-    CHECK(std::string(answer->front().last.name.data()) == "scan");
-    CHECK_FALSE(Watch::ask(address, {78, 4}, 1).has_value());
-    CHECK_FALSE(Watch::ask(address, {77, 4}, 2).has_value());  // more than there are
-    CHECK(Watch::ask(address, {77, 4}, 1).has_value());        // it still lives
+    REQUIRE(answer.size() == 1);
+    CHECK(answer.front().process == ProcessState::runs);
+    CHECK(answer.front().sequence == 3);
+    CHECK(std::string(answer.front().last.name.data()) == "scan");
+    CHECK(Watch::ask(address, {78, 4}, 1).empty());
+    CHECK(Watch::ask(address, {77, 4}, 2).empty());        // more than there are
+    CHECK_FALSE(Watch::ask(address, {77, 4}, 1).empty());  // it still lives
   }
-  CHECK_FALSE(Watch::ask(address, {77, 4}, 1).has_value());
+  CHECK(Watch::ask(address, {77, 4}, 1).empty());
   const Watch silent;  // listens, but nobody answers, as in a frozen process
   address.port = silent.address().port;
   const auto start = std::chrono::steady_clock::now();
-  CHECK_FALSE(Watch::ask(address, {77, 4}, 1).has_value());
+  CHECK(Watch::ask(address, {77, 4}, 1).empty());
   CHECK(std::chrono::steady_clock::now() - start < 3s);
 }
 

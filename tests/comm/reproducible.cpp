@@ -91,15 +91,26 @@ Request start(const Communicator& world, const View<T>& send, const View<T>& rec
       kerkis::comm::keep(std::move(from), std::move(to)), in, out, reduction, shape);
 }
 
-/// Elements of `result`, which begins at element `begin`, that differ in a bit.
+template <class T>
+std::vector<T> all_expected(Reduction reduction, std::size_t shards, std::size_t begin, std::size_t end) {
+  std::vector<T> values;
+  for (std::size_t i = begin; i < end; ++i) values.push_back(expected<T>(reduction, shards, i));
+  return values;
+}
+
+/// Elements of `result` that differ in a bit from those of `values`, from `begin`.
+template <class T>
+int differences(const View<T>& result, std::size_t begin, const std::vector<T>& values) {
+  int different = 0;
+  for (std::size_t i = 0; i < result.size(); ++i)
+    different += std::memcmp(&values.at(begin + i), &result(i), sizeof(T)) != 0;
+  return different;
+}
+
+/// The same, where the tree of `shards` shards gives the values.
 template <class T>
 int differences(const View<T>& result, std::size_t begin, Reduction reduction, std::size_t shards) {
-  int different = 0;
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const T value = expected<T>(reduction, shards, begin + i);
-    different += std::memcmp(&value, &result(i), sizeof(T)) != 0;
-  }
-  return different;
+  return differences(result, 0, all_expected<T>(reduction, shards, begin, begin + result.size()));
 }
 
 void delay(int rank, std::uint64_t number) {
@@ -117,16 +128,17 @@ void check_sums(const Communicator& world) {
       CAPTURE(count);
       const auto ranks = static_cast<std::size_t>(world.size());
       const View<T> send = my_shards<T>(world, shards, count);
+      const std::vector<T> sums = all_expected<T>(Reduction::sum, shards, 0, count);
       delay(world.rank(), ++number);
 
       const View<T> everywhere("everywhere", count);
       start<T>(world, send, everywhere, Reduction::sum, {.count = count, .shards = shards}).wait();
-      CHECK(differences(everywhere, 0, Reduction::sum, shards) == 0);
+      CHECK(differences(everywhere, 0, sums) == 0);
 
       const int root = static_cast<int>(count) % world.size();
       const View<T> at_root("at root", world.rank() == root ? count : 0);
       start<T>(world, send, at_root, Reduction::sum, {.count = count, .shards = shards, .root = root}).wait();
-      CHECK(differences(at_root, 0, Reduction::sum, shards) == 0);
+      CHECK(differences(at_root, 0, sums) == 0);
 
       std::vector<std::size_t> counts(ranks, 0);  // the last rank gets two, the first the rest
       counts.back() = std::min<std::size_t>(count, 2);
@@ -136,7 +148,7 @@ void check_sums(const Communicator& world) {
       const auto rank = static_cast<std::size_t>(world.rank());
       const View<T> block("block", blocks.size(rank));
       start<T>(world, send, block, Reduction::sum, {.count = count, .shards = shards, .blocks = &blocks}).wait();
-      CHECK(differences(block, blocks.begin(rank), Reduction::sum, shards) == 0);
+      CHECK(differences(block, blocks.begin(rank), sums) == 0);
     }
   }
 }

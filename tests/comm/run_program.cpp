@@ -104,6 +104,13 @@ int main(int argc, char** argv) {
       static const kerkis::Request forgotten = kerkis::barrier(world);
       kerkis::barrier(world).wait();
     });
+  if (way == "no_kokkos") {
+    int status = 0;
+#pragma omp parallel num_threads(2)
+#pragma omp master
+    status = run(print_ranks);  // Kokkos' OpenMP does not start here
+    return status;
+  }
   if (way == "own") return own(argc, argv, print_ranks);
   if (way == "own_input") return own(argc, argv, odd_width);
   if (way == "alone") {

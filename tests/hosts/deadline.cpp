@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduces until a wait fails; then each rank says on stderr what it caught and how long after its last success. It
-// stays for a while before it leaves, since the launcher kills the others when the first one has left. With the
-// argument `watch` the ranks tell the other hosts what they do.
+// Reduces until a wait fails; then each rank says what it caught and how long after its last success, in a file
+// report.RANK of the current folder: launchers mix the lines of several ranks. It stays for a while before it leaves,
+// since the launcher kills the others when the first one has left. With the argument `watch` the ranks tell the other
+// hosts what they do.
 #include <kerkis/comm/all_reduce.hpp>
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string>
 #include <string_view>
 #include <thread>
 
@@ -22,6 +24,8 @@ int main(int argc, char** argv) {
   const bool watch = argc > 1 && std::string_view(argv[1]) == "watch";
   const kerkis::Communicator world(MPI_COMM_WORLD, "world", {.watch = watch});
   const Kokkos::View<double*, Kokkos::HostSpace> view("view", 1000);
+  std::FILE* report = std::fopen(("report." + std::to_string(rank)).c_str(), "w");
+  if (report == nullptr) MPI_Abort(MPI_COMM_WORLD, 2);
   auto last = Clock::now();
   const auto reduce = [&] {
     kerkis::all_reduce(Kokkos::DefaultHostExecutionSpace(), world, view, {.deadline = 3s}).wait();
@@ -32,12 +36,12 @@ int main(int argc, char** argv) {
     if (rank == 0) std::puts("all ranks have met");
     std::fflush(stdout);
     for (const auto start = last; last - start < 60s;) reduce();
-    std::fprintf(stderr, "rank %d caught nothing\n", rank);
+    std::fprintf(report, "rank %d caught nothing\n", rank);
   } catch (const std::exception& error) {
     const std::chrono::duration<double> waited = Clock::now() - last;
-    std::fprintf(stderr, "rank %d caught after %.1f s: %s\n", rank, waited.count(), error.what());
+    std::fprintf(report, "rank %d caught after %.1f s: %s\n", rank, waited.count(), error.what());
   }
-  std::fflush(stderr);
+  std::fclose(report);
   std::this_thread::sleep_for(5s);
   std::_Exit(1);
 }

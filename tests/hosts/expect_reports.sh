@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # expect_reports.sh RANKS PATTERN COMMAND…: passes if the command, which runs hosts.deadline, fails and exactly these ranks ("0 2") have
-# said, once each and less than 10 s after their last success (the deadline is 3 s), that they have caught an all_reduce and the pattern.
+# reported, once each and less than 10 s after their last success (the deadline is 3 s), that they have caught an all_reduce and the pattern.
 ranks=$1 pattern=$2
 shift 2
-output=$("$@" 2>&1 </dev/null)
+folder=$(mktemp -d "$PWD/reports.XXXXXX") && cd "$folder" || exit 1
+"$@" </dev/null
 status=$?
+output=$(cat report.* 2>/dev/null)
+cd .. && rm -r "$folder"
 printf '%s\n' "$output" "status $status"
 [ $status -ne 77 ] || exit 77
 reports=$(printf '%s\n' "$output" | sed -n 's/^rank \([0-9]*\) caught .*/\1/p' | sort -n | tr '\n' ' ')

@@ -9,7 +9,8 @@
 /// A bare list of parameters, as they lie on one of several tensor ranks.
 template <class T>
 struct Model {
-  std::vector<kerkis::Parameter<T>> list;
+  using Parameter = kerkis::Parameter<T, Kokkos::DefaultHostExecutionSpace>;
+  std::vector<Parameter> list;
 
   template <class F>
   void for_each_parameter(F&& f) {
@@ -17,7 +18,6 @@ struct Model {
   }
 
   static Model make(int tensor_rank, int tensor_ranks) {
-    using Parameter = kerkis::Parameter<T>;
     using kerkis::Initial;
     const auto share = [&](std::int64_t extent) { return kerkis::partition(extent, tensor_ranks, tensor_rank); };
     return {{Parameter::sliced("rows", {5, 7}, 0, share(5), Initial::normal(0.02), true),

@@ -16,7 +16,7 @@
 #include <kerkis/schedule/registry.hpp>
 
 namespace kk = kerkis;
-using Space = Kokkos::DefaultExecutionSpace;
+using Space = Kokkos::DefaultHostExecutionSpace;
 using View = kk::Matrix<double, Space>;
 
 namespace {
@@ -50,7 +50,11 @@ struct Bend {
 
   std::int64_t input_columns() const { return columns; }
   std::int64_t output_columns() const { return columns; }
-  Saved make_saved(std::int64_t rows) const { return {kk::make_matrix<double, Space>("bend", rows, columns), {}}; }
+  Saved make_saved(std::int64_t rows) const {
+    Saved saved;
+    saved.input = kk::make_matrix<double, Space>("bend", rows, columns);
+    return saved;
+  }
   void forward(kk::Context<Space>&, const View& input, const View& output, Saved& saved) const {
     for (std::size_t r = 0; r < input.extent(0); ++r)
       for (std::size_t c = 0; c < input.extent(1); ++c) saved.input(r, c) = output(r, c) = std::tanh(input(r, c));
@@ -67,7 +71,7 @@ struct Bend {
 };
 static_assert(kk::Module<Bend> && kk::Module<kk::nn::Linear<double>> && kk::Module<kk::AnyModule<double>>);
 
-using Stage = kk::ModuleStage<Batch, SquaredError>;
+using Stage = kk::ModuleStage<Batch, SquaredError, Space>;
 static_assert(kk::PipelineStage<Stage>);
 
 constexpr std::int64_t widths[] = {4, 7, 7, 5, 5, 6, 2};  // between the modules
@@ -76,8 +80,8 @@ void add_module(Stage& stage, std::int64_t i) {
   if (widths[i] == widths[i + 1])
     stage.add(Bend{widths[i]});
   else
-    stage.add(kk::nn::Linear<double>(kk::message("layer.", i), widths[i], widths[i + 1],
-                                     {.weight = kk::Initial::normal(0.7)}));
+    stage.add(kk::nn::Linear<double, Space>(kk::message("layer.", i), widths[i], widths[i + 1],
+                                            {.weight = kk::Initial::normal(0.7)}));
 }
 
 struct Stages {

@@ -17,7 +17,7 @@
 namespace waves {
 
 namespace kk = kerkis;
-using Space = Kokkos::DefaultExecutionSpace;
+using Space = Kokkos::DefaultHostExecutionSpace;
 using View = kk::Matrix<double, Space>;
 using Parameter = kk::Parameter<double, Space>;
 

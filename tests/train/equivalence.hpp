@@ -16,6 +16,12 @@ namespace equivalence {
 namespace kk = kerkis;
 using Space = Kokkos::DefaultExecutionSpace;
 
+/// A copy in host memory, or what is there already.
+template <class View>
+auto on_host(const View& view) {
+  return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view);
+}
+
 struct Case {
   const char* name;
   kk::nn::GptConfig model{
@@ -58,18 +64,21 @@ using DynamicPlan = kk::Hybrid<kk::DataParallel<kk::dynamic, kk::Buckets<4096>>,
 class Batches {
  public:
   Batches(const Case& c, kk::Range share)
-      : case_(c), share_(share), tokens_("tokens", count()), targets_("targets", count()) {}
+      : case_(c), share_(share), tokens_("tokens", count()), targets_("targets", count()),
+        host_tokens_(Kokkos::create_mirror_view(tokens_)), host_targets_(Kokkos::create_mirror_view(targets_)) {}
 
   kk::TokenBatch<Space> operator()(std::uint32_t step) const {
     const kk::Random random(7, kk::stream_of("batch"), step);
     const auto vocabulary = static_cast<std::uint64_t>(case_.model.vocabulary);
     for (std::size_t row = 0; row < count(); ++row) {
       const std::uint64_t global = static_cast<std::uint64_t>(share_.begin * case_.model.context) + row;
-      tokens_(row) = static_cast<std::int32_t>(random.below(vocabulary, 3 * global));
-      targets_(row) = random.uniform(4 * (3 * global + 1)) < 0.1
-                          ? -1
-                          : static_cast<std::int32_t>(random.below(vocabulary, 3 * global + 2));
+      host_tokens_(row) = static_cast<std::int32_t>(random.below(vocabulary, 3 * global));
+      host_targets_(row) = random.uniform(4 * (3 * global + 1)) < 0.1
+                               ? -1
+                               : static_cast<std::int32_t>(random.below(vocabulary, 3 * global + 2));
     }
+    Kokkos::deep_copy(tokens_, host_tokens_);
+    Kokkos::deep_copy(targets_, host_targets_);
     return {tokens_, targets_, share_.begin};
   }
 
@@ -77,7 +86,8 @@ class Batches {
   std::size_t count() const { return static_cast<std::size_t>(share_.size() * case_.model.context); }
   const Case& case_;
   kk::Range share_;
-  Kokkos::View<std::int32_t*, Kokkos::HostSpace> tokens_, targets_;
+  Kokkos::View<std::int32_t*, Space> tokens_, targets_;
+  decltype(Kokkos::create_mirror_view(tokens_)) host_tokens_, host_targets_;
 };
 
 /// Trains under the plan of `mesh`. The parameters of the trace are those held here, with their global indices as they
@@ -107,9 +117,10 @@ Trace train(const kk::Mesh<Plan>& mesh, const Case& c, Optimizer optimizer, Look
   for (const auto* parameter : trainer.store().parameters()) {
     std::vector<double>& values = trace.parameters[parameter->name];
     values.assign(static_cast<std::size_t>(parameter->global_size()), std::nan(""));
+    const auto held = on_host(parameter->value);
     for (std::int64_t i = 0; i < parameter->size(); ++i)
       values[static_cast<std::size_t>(parameter->global_index(i))] =
-          static_cast<double>(parameter->value(static_cast<std::size_t>(i)));
+          static_cast<double>(held(static_cast<std::size_t>(i)));
   }
   return trace;
 }

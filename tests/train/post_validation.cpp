@@ -63,7 +63,8 @@ struct Fixture {
   std::vector<double> values() {
     std::vector<double> all;
     model.for_each_parameter([&](const auto& parameter) {
-      for (std::size_t i = 0; i < parameter.value.extent(0); ++i) all.push_back(parameter.value(i));
+      const auto held = on_host(parameter.value);
+      for (std::size_t i = 0; i < held.extent(0); ++i) all.push_back(held(i));
     });
     return all;
   }
@@ -157,7 +158,8 @@ TEST_CASE("a step that is not finite is thrown by the call after it and changes 
     f.step(0);
     f.trainer->finish();
     f.model.for_each_parameter([](const auto& parameter) {
-      if (parameter.name == "blocks.0.norm1.gain") parameter.value(0) = std::numeric_limits<double>::quiet_NaN();
+      if (parameter.name == "blocks.0.norm1.gain")
+        Kokkos::deep_copy(Kokkos::subview(parameter.value, 0), std::numeric_limits<double>::quiet_NaN());
     });
     const std::vector<double> before = f.values();
     std::string text;
@@ -181,7 +183,7 @@ TEST_CASE("steps without targets, and steps that the weight makes different") {
   f.trainer->finish();
   const std::vector<double> before = f.values();
   const auto batch = f.batches(1);
-  const Kokkos::View<std::int32_t*, Kokkos::HostSpace> none("none", batch.targets.extent(0));
+  const Kokkos::View<std::int32_t*, Space> none("none", batch.targets.extent(0));
   Kokkos::deep_copy(none, -1);
   f.trainer->step({batch.tokens, none, batch.first_sample});
   kk::StepReport report = f.trainer->finish();
@@ -233,9 +235,9 @@ TEST_CASE("what a stage throws while a step is not validated is what all ranks r
   try {
     f.step(0);  // a rank may be in its second step before the others have ended their first
     const auto batch = f.batches(1);
-    const Kokkos::View<std::int32_t*, Kokkos::HostSpace> wrong("wrong", batch.tokens.extent(0));
+    const Kokkos::View<std::int32_t*, Space> wrong("wrong", batch.tokens.extent(0));
     Kokkos::deep_copy(wrong, batch.tokens);
-    wrong(0) = 64;
+    Kokkos::deep_copy(Kokkos::subview(wrong, 0), 64);
     f.trainer->step({wrong, batch.targets, batch.first_sample});
     f.trainer->finish();
   } catch (const kk::Error& error) {

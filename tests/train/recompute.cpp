@@ -13,7 +13,7 @@
 #include <kerkis/nn/gpt_stage.hpp>
 
 namespace kk = kerkis;
-using Space = Kokkos::DefaultExecutionSpace;
+using Space = Kokkos::DefaultHostExecutionSpace;
 using Stage = kk::nn::GptStage<double, Space>;
 
 namespace {

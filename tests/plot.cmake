@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+# The README's measured tables and pictures are what bench/plot.py makes of the results in docs/measured.
+file(REMOVE_RECURSE ${FOLDER})
+file(COPY ${SOURCE}/README.md DESTINATION ${FOLDER})
+file(COPY ${SOURCE}/docs/measured DESTINATION ${FOLDER}/docs)
+file(GLOB names RELATIVE ${SOURCE}/docs/measured ${SOURCE}/docs/measured/*.json)
+list(TRANSFORM names REPLACE "[.]json$" "")
+execute_process(COMMAND ${PYTHON} ${SOURCE}/bench/plot.py ${FOLDER}/README.md ${FOLDER}/docs/measured ${names} RESULT_VARIABLE status)
+if(NOT names OR NOT status EQUAL 0)
+  message(FATAL_ERROR "bench/plot.py ends with ${status} for: ${names}")
+endif()
+file(GLOB pictures RELATIVE ${SOURCE} ${SOURCE}/docs/measured/*.svg)
+foreach(file README.md ${pictures})
+  execute_process(COMMAND ${CMAKE_COMMAND} -E compare_files ${SOURCE}/${file} ${FOLDER}/${file} RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${file} is not what bench/plot.py makes of docs/measured: see ${FOLDER}/${file}")
+  endif()
+endforeach()
