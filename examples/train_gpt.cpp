@@ -205,15 +205,19 @@ void train(const TrainOptions& o) {
   if (o.verify > 0 && world.size() > 1) verify<T>(world, o, text, first_losses, fastest);
 }
 
+/// Once, and without Kokkos: nobody needs a GPU to read it.
+int print_help(int argc, char** argv, const std::string& help) {
+  int rank = 0;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 0) std::printf("%s", help.c_str());
+  return MPI_Finalize();
+}
+
 int main(int argc, char** argv) {
   const TrainOptions o = TrainOptions::parse(argc, argv);
+  if (!o.help.empty()) return print_help(argc, argv, o.help);
   return kk::run(argc, argv, {.threads = o.threads}, [&] {
-    if (!o.help.empty()) {
-      int rank = 0;
-      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-      if (rank == 0) std::printf("%s", o.help.c_str());
-      return;
-    }
     kk::require(o.error.empty(), o.error);
     const bool is_double = o.precision == "double";
     is_double ? train<double>(o) : train<float>(o);

@@ -85,7 +85,7 @@ int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
 int MPI_Start(MPI_Request* request) {
   return OutsideMpi::instance().call([=] { return PMPI_Start(request); });
 }
-int MPI_Get_count(const MPI_Status* status, MPI_Datatype type, int* count) {
-  return OutsideMpi::instance().call([=] { return PMPI_Get_count(status, type, count); });
+int MPI_Get_elements_x(const MPI_Status* status, MPI_Datatype type, MPI_Count* count) {
+  return OutsideMpi::instance().call([=] { return PMPI_Get_elements_x(status, type, count); });
 }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Everything that needs no Asio. Include single headers where compile time matters.
+/// Everything that needs no Asio, but for kerkis/trace/chrome.hpp: nlohmann/json takes as long to compile as half of
+/// the rest. Include single headers where compile time matters.
 
 #include <kerkis/comm/all_gather.hpp>
 #include <kerkis/comm/all_reduce.hpp>
@@ -47,6 +48,5 @@
 #include <kerkis/schedule/automatic.hpp>
 #include <kerkis/schedule/choose.hpp>
 #include <kerkis/schedule/simulator.hpp>
-#include <kerkis/trace/chrome.hpp>
 #include <kerkis/train/trainer.hpp>
 #include <kerkis/version.hpp>

@@ -12,9 +12,9 @@ namespace kerkis {
 
 /// A version that compares.
 struct Version {
-  int major_number;
-  int minor_number;
-  int patch_number;
+  int major_number;  ///< grows where programs must change
+  int minor_number;  ///< grows with what is new; until 1.0 also where programs must change
+  int patch_number;  ///< grows with repairs
 
   friend constexpr auto operator<=>(const Version&, const Version&) = default;
 };

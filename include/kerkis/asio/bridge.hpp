@@ -44,8 +44,9 @@ namespace kerkis::asio {
 ///   Asio does, and their operations withdrawn or left to go on; a bridge may outlive its io_context.
 class Bridge {
  public:
-  using executor_type = detail::Strand;
+  using executor_type = detail::Strand;  ///< of the io_context
 
+  /// Completes operations on `context`.
   explicit Bridge(boost::asio::io_context& context, BridgeOptions options = {})
       : poller_(std::make_shared<detail::Poller>(context, options)) {}
   Bridge(const Bridge&) = delete;

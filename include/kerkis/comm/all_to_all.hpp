@@ -17,10 +17,10 @@ namespace kerkis {
 
 /// Of `all_to_all`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct AllToAllOptions {
-  /// Elements of the block for, and from, each rank: what this one sends to another is what that one receives from it.
-  /// Both empty: equal blocks.
-  std::span<const std::size_t> send_counts{}, receive_counts{};
-  std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
+  /// Elements of the block for each rank: what this one sends to another is what that one receives from it. Both
+  /// empty: equal blocks.
+  std::span<const std::size_t> send_counts{}, receive_counts{};  ///< elements of the block from each rank
+  std::chrono::milliseconds deadline{0};                         ///< 0: the communicator's
 };
 
 namespace comm {

@@ -11,7 +11,7 @@ namespace kerkis {
 
 /// Of `broadcast`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct BroadcastOptions {
-  int root = 0;
+  int root = 0;                           ///< who has the values
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 

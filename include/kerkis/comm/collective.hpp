@@ -167,9 +167,9 @@ Request start_pieces(const Communicator& communicator, const Operation& operatio
   if (number == 1)
     return Request::start(communicator, operation, deadline, std::move(steps),
                           [begin](MPI_Request* request) { return begin(std::size_t{0}, request); });
-  auto pieces = std::make_unique<AllPieces>(number, std::move(steps));
-  return Request::start(communicator, operation, deadline, std::move(pieces),
-                        [begin, all = pieces.get()](MPI_Request* request) { return all->begin(begin, request); });
+  auto* const all = new AllPieces(number, std::move(steps));
+  return Request::start(communicator, operation, deadline, std::unique_ptr<Steps>(all),
+                        [begin, all](MPI_Request* request) { return all->begin(begin, request); });
 }
 
 /// Keeps something more until an operation is complete, and finishes it before `rest`.

@@ -40,11 +40,13 @@ class Communicator {
 
   /// 0 of 1 for the default one, which needs no MPI.
   int rank() const { return state_ ? state_->group->rank : 0; }
+  /// The number of ranks; 1 for the default one.
   int size() const { return state_ ? state_->group->size : 1; }
   /// The MPI communicator; MPI_COMM_SELF for the default one.
   MPI_Comm native() const { return state_ ? state_->group->native : MPI_COMM_SELF; }
   /// Those of the root communicator; the default ones for the default communicator.
   CommunicatorOptions options() const { return state_ ? state_->engine->options() : CommunicatorOptions(); }
+  /// For messages: "self" for the default one. Lives as long as the group.
   const char* name() const { return state_ ? state_->group->name.c_str() : "self"; }
 
   /// The ranks of the same `color` (0 or more), ordered by `key`, as MPI_Comm_split: collective. It shares this one's
@@ -87,6 +89,7 @@ class Communicator {
 
   /// For the operations of the library.
   struct State {
+    /// `is_root`: it is not made by `split`.
     State(std::shared_ptr<comm::Engine> shared, std::shared_ptr<comm::Group> its_group, bool is_root)
         : engine(std::move(shared)), group(std::move(its_group)), root(is_root),
           exceptions(std::uncaught_exceptions()) {}
@@ -96,29 +99,39 @@ class Communicator {
       if (root && std::uncaught_exceptions() > exceptions) engine->announce("left its communicator by an exception");
     }
 
-    std::shared_ptr<comm::Engine> engine;
-    std::shared_ptr<comm::Group> group;
-    bool root;
-    int exceptions;
+    std::shared_ptr<comm::Engine> engine;  ///< one for a root communicator and all its parts
+    std::shared_ptr<comm::Group> group;    ///< its ranks and MPI communicators
+    bool root;                             ///< made from an MPI communicator, not by `split`
+    int exceptions;  ///< uncaught when it was made: a root that ends under more tells the other ranks
   };
+  /// Null for the default communicator.
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
   /// All ranks meet, under the deadline, and agree on a number for what they make.
   int agree_on_number(const std::source_location& where) const {
     auto& engine = *state_->engine;
-    const auto number = std::make_shared<int>(engine.next_number());
-    auto& pending = engine.start(state_->group, {.name = "split", .where = where}, {},
-                                 std::make_unique<comm::KeepAlive<std::shared_ptr<int>>>(number),
-                                 [number, native = native()](MPI_Request* r) {
-                                   return MPI_Iallreduce(MPI_IN_PLACE, number.get(), 1, MPI_INT, MPI_MAX, native, r);
-                                 });
+    auto* const agreement = new Agreement(engine);
+    auto& pending =
+        engine.start(state_->group, {.name = "split", .where = where}, {}, std::unique_ptr<comm::Steps>(agreement),
+                     [number = &agreement->number, native = native()](MPI_Request* request) {
+                       return MPI_Iallreduce(MPI_IN_PLACE, number, 1, MPI_INT, MPI_MAX, native, request);
+                     });
     pending.orphan_of = state_->group;
     engine.wait(pending);
     engine.remove(pending);
-    engine.take_number(*number);
-    return *number;
+    return engine.next_number() - 1;
   }
+
+  struct Agreement final : comm::Steps {
+    explicit Agreement(comm::Engine& its_engine) : engine(its_engine), number(its_engine.next_number()) {}
+    bool next(MPI_Request&) override {
+      engine.take_number(number);
+      return true;
+    }
+    comm::Engine& engine;
+    int number;
+  };
 
   /// `native` is duplicated for a root communicator, else taken over.
   static std::shared_ptr<State> make(std::shared_ptr<comm::Engine> engine, MPI_Comm native, std::string name,

@@ -56,7 +56,10 @@ class Engine {
     if (mpi_is_alive() && !poisoned()) close();
     if (options_.check && poisoned()) report_unfinished();
     failures_->end();
-    if (!mpi_is_alive() || poisoned()) leak(std::move(operations_));
+    if (!mpi_is_alive() || poisoned())
+      leak(std::move(operations_));
+    else
+      for (const Pending* const one : operations_) delete one;
   }
 
   int rank() const { return failures_->rank(); }
@@ -131,7 +134,7 @@ class Engine {
     enter(*group, pending.operation);
     try {
       if (operation.collective && (options_.check || group->several > 0 || !group->waiting.empty())) {
-        defer(pending, std::make_unique<DeferredCall<Begin>>(begin));
+        defer(pending, std::unique_ptr<Deferred>(new DeferredCall<Begin>(begin)));
       } else {
         check_operation(begin(&pending.request), pending.operation);
         if (pending.several) count_several(pending, 1);
@@ -294,7 +297,7 @@ class Engine {
   Pending& new_operation() {
     if (free_.empty()) {
       free_.reserve(operations_.size() + 1);
-      free_.push_back(operations_.emplace_back(std::make_unique<Pending>()).get());
+      free_.push_back(operations_.emplace_back(new Pending));
     }
     Pending& pending = *free_.back();
     free_.pop_back();
@@ -303,7 +306,7 @@ class Engine {
   }
   const Pending* first_under_way() const {
     for (const auto& one : operations_)
-      if (one->under_way) return one.get();
+      if (one->under_way) return one;
     return nullptr;
   }
 
@@ -328,7 +331,7 @@ class Engine {
           give_up(*text, operation.operation);
       }
       const auto deferred = std::move(operation.deferred);
-      group.waiting.pop_front();
+      group.waiting.erase(group.waiting.begin());
       --moved_by_poll_;
       guard([&] { check_operation(deferred->begin(&operation.request), operation.operation); });
       if (operation.several) count_several(operation, 1);
@@ -388,11 +391,11 @@ class Engine {
   std::unique_ptr<Peers> peers_;
   std::optional<AtFinalize> at_finalize_;
   Objects objects_;
-  Resources resources_;  // outlives what is under way
-  std::vector<std::unique_ptr<Pending>> operations_;
-  std::vector<Pending*> free_;  // of these
-  int moved_by_poll_ = 0;       // of the pending: several steps, deferred, detached
-  int next_number_ = 2;         // 0 is the end of the engine, 1 the root communicator
+  Resources resources_;               // outlives what is under way
+  std::vector<Pending*> operations_;  // owned
+  std::vector<Pending*> free_;        // of these
+  int moved_by_poll_ = 0;             // of the pending: several steps, deferred, detached
+  int next_number_ = 2;               // 0 is the end of the engine, 1 the root communicator
 };
 
 }  // namespace kerkis::comm

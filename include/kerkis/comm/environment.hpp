@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -31,7 +32,8 @@ struct EnvironmentOptions {
 /// Starts MPI (MPI_THREAD_FUNNELED) and Kokkos unless the program has done so itself, and ends what it started.
 class Environment {
  public:
-  /// Collective over MPI_COMM_WORLD. Throws CommError if MPI fails.
+  /// Collective over MPI_COMM_WORLD. Throws CommError if MPI fails, and Error if Kokkos does not start (no GPU, say),
+  /// after `finish` with that error.
   Environment(int& argc, char**& argv, EnvironmentOptions options = {}) : options_(options) {
     int initialized = 0;
     MPI_Initialized(&initialized);
@@ -43,12 +45,7 @@ class Environment {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     world_ = comm::duplicate(MPI_COMM_WORLD, {});
-    if (!Kokkos::is_initialized()) {
-      Kokkos::initialize(Kokkos::InitializationSettings()
-                             .set_num_threads(options.threads > 0 ? options.threads : threads_per_rank())
-                             .set_disable_warnings(true));
-      owns_kokkos_ = true;
-    }
+    if (!Kokkos::is_initialized()) start_kokkos();
   }
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
@@ -56,8 +53,9 @@ class Environment {
     if (!finished_) finish(0, {}, false, true);
   }
 
-  /// In MPI_COMM_WORLD; so is `size`.
+  /// In MPI_COMM_WORLD.
   int rank() const { return rank_; }
+  /// The number of ranks of MPI_COMM_WORLD.
   int size() const { return size_; }
 
   /// Ends what was started, together with the other ranks. One rank prints `text`, if any: the first whose failure is
@@ -93,6 +91,19 @@ class Environment {
   }
 
  private:
+  void start_kokkos() {
+    try {
+      Kokkos::initialize(Kokkos::InitializationSettings()
+                             .set_num_threads(options_.threads > 0 ? options_.threads : threads_per_rank())
+                             .set_disable_warnings(true));
+      owns_kokkos_ = true;
+    } catch (const std::exception& error) {
+      const std::string text = message("Kokkos does not start: ", error.what());
+      finish(1, text, false, true);
+      throw Error(text);
+    }
+  }
+
   /// The cores that this process may use, divided among the ranks of the node. All ranks have just met.
   static int threads_per_rank() {
     MPI_Comm node = MPI_COMM_NULL;
@@ -130,7 +141,15 @@ class Environment {
 /// error once, and gives the exit status: 2 after InputError, 1 after any other exception.
 template <class Body>
 int run(int argc, char** argv, EnvironmentOptions options, Body&& body) {
-  Environment environment(argc, argv, options);
+  std::optional<Environment> started;
+  try {
+    started.emplace(argc, argv, options);
+  } catch (const CommError&) {
+    throw;
+  } catch (const Error&) {
+    return 1;  // printed
+  }
+  Environment& environment = *started;
   try {
     int status = 0;
     if constexpr (std::is_void_v<std::invoke_result_t<Body&>>)

@@ -14,10 +14,10 @@ namespace kerkis {
 
 /// Of `exchange`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct ExchangeOptions {
-  int with = no_rank;  ///< the peer, both ways
-  int to = no_rank;    ///< or one for each way
-  int from = no_rank;
-  int tag = 0;
+  int with = no_rank;                     ///< the peer, both ways
+  int to = no_rank;                       ///< or one for each way: whom this rank sends to
+  int from = no_rank;                     ///< and whom it receives from
+  int tag = 0;                            ///< of both messages, as in SendOptions
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -61,11 +60,11 @@ struct Group {
   int number;
   std::shared_ptr<const FailureChannel> failures;
   int rank = 0, size = 1;
-  std::vector<int> root_ranks;   ///< by rank
-  std::uint64_t sequence = 0;    ///< of the last collective
-  std::uint64_t hand_offs = 0;   ///< of this rank
-  std::deque<Pending*> waiting;  ///< collectives that have been called, but not yet started in MPI
-  int several = 0;               ///< collectives under way that have more MPI operations to start
+  std::vector<int> root_ranks;    ///< by rank
+  std::uint64_t sequence = 0;     ///< of the last collective
+  std::uint64_t hand_offs = 0;    ///< of this rank
+  std::vector<Pending*> waiting;  ///< collectives that have been called, but not yet started in MPI
+  int several = 0;                ///< collectives under way that have more MPI operations to start
 };
 
 }  // namespace kerkis::comm

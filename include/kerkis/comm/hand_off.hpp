@@ -25,8 +25,8 @@ struct SendOptions {
 };
 /// Of `receive`.
 struct ReceiveOptions {
-  int from = no_rank;  ///< must be given; or `any_rank`
-  int tag = 0;
+  int from = no_rank;                     ///< must be given; or `any_rank`
+  int tag = 0;                            ///< the sender's
   Received* received = nullptr;           ///< told who sent how much; it lives until the request is complete
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };

@@ -5,12 +5,11 @@
 #include <sched.h>
 #include <time.h>
 
-#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <memory>
 #include <source_location>
 #include <string>
 #include <string_view>
@@ -131,17 +130,18 @@ inline MPI_Comm duplicate(MPI_Comm user, const WaitPolicy& policy) {
   return copy;
 }
 
-/// Gives an object up for ever: MPI may still write to what it owns.
+/// Gives an object up for ever, since MPI may still read or write what it owns; returns it at its last place.
 template <class T>
-void leak(T&& object) {
-  [[maybe_unused]] auto* lost = new std::decay_t<T>(std::forward<T>(object));
+std::decay_t<T>& leak(T&& object) {
+  auto* const lost = new std::decay_t<T>(std::forward<T>(object));
 #if defined(__SANITIZE_ADDRESS__)
   __lsan_ignore_object(lost);
 #endif
+  return *lost;
 }
 
-/// The text of a failure, as it goes to the other ranks.
-using Announcement = std::array<char, 2048>;
+/// Bytes of the text of a failure, as it goes to the other ranks.
+inline constexpr std::size_t longest_announcement = 2048;
 
 /// What the engines of this process have left behind.
 struct LeftBehind {
@@ -165,14 +165,14 @@ inline void report_unheard(const char* during, const std::exception& error) noex
 /// MPI_Finalize complain.
 inline void receive_abandoned() {
   for (const MPI_Comm communicator : left_behind().communicators) {
-    auto text = std::make_unique<Announcement>();
+    std::string text(longest_announcement, '\0');
     const auto start = std::chrono::steady_clock::now();
     MPI_Request request = MPI_REQUEST_NULL;
     int code = MPI_SUCCESS, done = 1;
     while (code == MPI_SUCCESS && std::chrono::steady_clock::now() - start < std::chrono::milliseconds(20)) {
       if (done != 0)
-        code = MPI_Irecv(text->data(), static_cast<int>(text->size()), MPI_CHAR, MPI_ANY_SOURCE, 0, communicator,
-                         &request);
+        code =
+            MPI_Irecv(text.data(), static_cast<int>(text.size()), MPI_CHAR, MPI_ANY_SOURCE, 0, communicator, &request);
       else
         sched_yield();
       if (code == MPI_SUCCESS) code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);

@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <array>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -22,7 +23,8 @@ class Objects {
     if (!mpi_is_alive()) return;
     for (auto& [key, operation] : operations_) MPI_Op_free(&operation);
     for (auto& [size, type] : types_) MPI_Type_free(&type);
-    for (Strided& one : strided_) MPI_Type_free(&one.type);
+    for (Strided& one : strided_)
+      if (one.type != MPI_DATATYPE_NULL) MPI_Type_free(&one.type);
   }
 
   MPI_Op operation(MPI_User_function* function, bool commutes = true) {
@@ -42,16 +44,15 @@ class Objects {
     return types_.emplace_back(size, made).second;
   }
 
-  /// The elements of a shape, in their order: kept until `most_strided_` others have been asked for, which operations
-  /// under way don't mind: for one that starts at once. To make a type takes as long as a small message. Throws
-  /// CommError.
+  /// The elements of a shape, in their order: kept until as many others as `strided_` has places have been asked for,
+  /// which operations under way don't mind: for one that starts at once. To make a type takes as long as a small
+  /// message. Throws CommError.
   MPI_Datatype strided(const Shape& shape, MPI_Datatype element, std::size_t element_bytes) {
     for (const Strided& one : strided_)
       if (one.element == element && one.shape == shape) return one.type;
     const MPI_Datatype made = make_strided(shape, element, element_bytes);
-    if (strided_.size() < most_strided_) return strided_.emplace_back(Strided{shape, element, made}).type;
-    Strided& oldest = strided_[next_strided_++ % most_strided_];
-    MPI_Type_free(&oldest.type);
+    Strided& oldest = strided_[next_strided_++ % strided_.size()];
+    if (oldest.type != MPI_DATATYPE_NULL) MPI_Type_free(&oldest.type);
     oldest = {shape, element, made};
     return made;
   }
@@ -59,7 +60,7 @@ class Objects {
  private:
   struct Strided {
     Shape shape;
-    MPI_Datatype element, type;
+    MPI_Datatype element = MPI_DATATYPE_NULL, type = MPI_DATATYPE_NULL;
   };
 
   static MPI_Datatype make_strided(const Shape& shape, MPI_Datatype element, std::size_t element_bytes) {
@@ -78,10 +79,9 @@ class Objects {
     return type;
   }
 
-  static constexpr std::size_t most_strided_ = 8;
   std::vector<std::pair<MPI_User_function*, MPI_Op>> operations_;
   std::vector<std::pair<int, MPI_Datatype>> types_;
-  std::vector<Strided> strided_;
+  std::array<Strided, 8> strided_{};
   std::size_t next_strided_ = 0;
 };
 

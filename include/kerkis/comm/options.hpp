@@ -9,10 +9,10 @@
 
 namespace kerkis {
 
-/// How a root communicator and all that are made from it work. Equal on all ranks; where a difference would cut messages
-/// differently (`largest_count`, `device_aware`, `stage`) it is an InputError on all of them.
+/// How a root communicator and all that are made from it work. Equal on all ranks; where a difference would cut
+/// messages differently (`largest_count`, `device_aware`, `stage`) it is an InputError on all of them.
 struct CommunicatorOptions {
-  WaitPolicy wait{};
+  WaitPolicy wait{};  ///< how ranks wait, and for how long
   /// Elements that one MPI call moves at most; longer Views go in pieces. MPI-3 counts are ints.
   std::size_t largest_count = std::numeric_limits<int>::max();
   /// Whether the MPI library reads and writes device memory; unset: as MPI's query says (MPIX_GPU_query_support,

@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -38,15 +37,14 @@ class Peers {
     MPI_Comm_rank(native, &rank_);
     int size = 1;
     MPI_Comm_size(native, &size);
-    auto cards = std::make_unique<std::vector<Card>>(static_cast<std::size_t>(size), Card{});
-    (*cards)[own()] = card(options);
+    cards_.resize(static_cast<std::size_t>(size));
+    cards_[own()] = card(options);
     MPI_Request request = MPI_REQUEST_NULL;
     if (size > 1) {
-      check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, cards->data(), sizeof(Card), MPI_BYTE, native, &request),
+      check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, cards_.data(), sizeof(Card), MPI_BYTE, native, &request),
             "MPI_Iallgather");
-      await(request, options.wait, cards);
+      await(request, options.wait);
     }
-    cards_ = std::move(*cards);
     compare_cuts();
     find_hosts();
 
@@ -55,7 +53,7 @@ class Peers {
     board_ = std::make_unique<Board>(host.ranks.size(), slot_of_[own()], name);
     if (size > 1) {
       check(MPI_Ibarrier(native, &request), "MPI_Ibarrier");
-      await(request, options.wait, board_);
+      await(request, options.wait);
       if (host.ranks.size() > 1) board_->forget_name();
     }
     if (watch_ && hosts_.size() > 1) watch_->start(*board_, cards_[own()].token);
@@ -76,19 +74,19 @@ class Peers {
   /// some seconds together; what could not be asked by then is unknown.
   std::vector<PeerState> states(const std::vector<int>& ranks, int group) const {
     const auto start = std::chrono::steady_clock::now();
-    std::vector<PeerState> result;
+    std::vector<PeerState> result(ranks.size());
     std::vector<std::vector<PeerState>> answers(hosts_.size());
-    for (const int rank : ranks) {
-      const auto index = static_cast<std::size_t>(rank), host = host_of_[index];
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(ranks[i]), host = host_of_[rank];
       if (host == host_of_[own()]) {
-        result.push_back(board_->read(slot_of_[index], group));
+        result[i] = board_->read(slot_of_[rank], group);
         continue;
       }
       auto& answer = answers[host];
       if (answer.empty() && std::chrono::steady_clock::now() - start < std::chrono::seconds(5))
         answer = ask(hosts_[host], group);
       answer.resize(hosts_[host].ranks.size());
-      result.push_back(answer[slot_of_[index]]);
+      result[i] = answer[slot_of_[rank]];
     }
     return result;
   }
@@ -141,11 +139,10 @@ class Peers {
                 " is ", first[i], " on rank 0 and ", cards_[rank].cuts[i], " on rank ", rank);
   }
 
-  /// `buffer` is given up if the others don't come.
-  template <class Buffer>
-  void await(MPI_Request& request, const WaitPolicy& policy, Buffer& buffer) const {
+  /// The cards are given up if the others don't come.
+  void await(MPI_Request& request, const WaitPolicy& policy) {
     if (completes_within(request, policy.deadline, policy)) return;
-    leak(std::move(buffer));
+    leak(std::move(cards_));
     throw ranks_missing("a communicator was to be made", policy, rank_, "communicator");
   }
 
@@ -183,7 +180,7 @@ class Peers {
     for (const auto rank : host.ranks) {
       const Card& card = cards_[rank];
       if (card.watch.port == 0) continue;
-      if (auto answer = Watch::ask(card.watch, {card.token, group}, host.ranks.size())) return std::move(*answer);
+      if (auto answer = Watch::ask(card.watch, {card.token, group}, host.ranks.size()); !answer.empty()) return answer;
       if (++asked == 2) break;
     }
     PeerState silent;

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <tuple>
 #include <utility>
 
 #include <kerkis/comm/checking.hpp>
@@ -47,17 +46,6 @@ class Steps {
   /// Of the elements that the operation reads where the caller could write them meanwhile; 0 if there are none. For the
   /// checking mode.
   virtual std::uint64_t checksum() const { return 0; }
-};
-
-/// Keeps the memory of managed Views alive.
-template <class... Views>
-class KeepAlive final : public Steps {
- public:
-  explicit KeepAlive(const Views&... views) : views_(views...) {}
-  bool next(MPI_Request&) override { return true; }
-
- private:
-  std::tuple<Views...> views_;
 };
 
 /// A collective that has been called, but can't start yet: its fingerprint is on the way, or one before it has to

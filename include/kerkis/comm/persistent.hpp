@@ -81,8 +81,8 @@ class Restarts final : public Rounds {
 /// destructor are a Request's; the View and the communicator live as long as this object. See docs/contract.md.
 class PersistentRequest {
  public:
-  PersistentRequest() = default;  ///< of nothing: it can't be started
-  PersistentRequest(PersistentRequest&&) noexcept = default;
+  PersistentRequest() = default;                              ///< of nothing: it can't be started
+  PersistentRequest(PersistentRequest&&) noexcept = default;  ///< leaves the other one of nothing
   PersistentRequest& operator=(PersistentRequest&& other) noexcept {
     PersistentRequest taken(std::move(other));
     std::swap(state_, taken.state_);
@@ -104,8 +104,9 @@ class PersistentRequest {
     state_->rounds->begin();
     if (engine.options().check) state_->checksum = state_->rounds->checksum();
     pending.complete = false;
-    engine.enter(*pending.group, pending.operation);
-    engine.check_operation(MPI_Start(&pending.request), pending.operation);
+    const int code = MPI_Start(&pending.request);
+    engine.enter(*pending.group, pending.operation);  // while the message is on its way
+    engine.check_operation(code, pending.operation);
     state_->active = true;
   }
 

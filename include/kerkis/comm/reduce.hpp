@@ -16,7 +16,7 @@ namespace kerkis {
 
 /// Of `reduce`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct ReduceOptions {
-  int root = 0;
+  int root = 0;                           ///< who gets the result
   Reduction operation = Reduction::sum;   ///< unless a functor is given
   bool reproducible = false;              ///< as in AllReduceOptions
   std::size_t shards = 0;                 ///< as in AllReduceOptions

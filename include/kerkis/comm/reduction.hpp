@@ -12,11 +12,8 @@
 
 namespace kerkis {
 
-/// What a reduction computes, element by element.
-/// - sum, product: of numbers and complex numbers;
-/// - minimum, maximum: of real numbers and bool. Those of floating-point numbers are total: NaN wins, and -0 < +0, so
-///   that every rank gets the same bits whatever the order of the reduction (payloads of NaN excepted);
-/// - logical_…: of integers and bool; the result is 0 or 1; bitwise_…: of integers and bool.
+/// What a reduction computes, element by element. Minimum and maximum of floating-point numbers are total: NaN wins,
+/// and -0 < +0, so that every rank gets the same bits whatever the order of the reduction (payloads of NaN excepted).
 ///
 /// Everything else is a functor, which the reductions take as their first template argument:
 /// `all_reduce<Longest>(execution, communicator, view)`. It computes `Element operator()(Element, Element) const` of
@@ -29,16 +26,16 @@ namespace kerkis {
 /// It is an empty type with a default constructor, since an MPI operation carries no state. One that does not commute
 /// is applied in the order of ranks.
 enum class Reduction {
-  sum,
-  product,
-  minimum,
-  maximum,
-  logical_and,
-  logical_or,
-  logical_xor,
-  bitwise_and,
-  bitwise_or,
-  bitwise_xor
+  sum,          ///< of numbers and complex numbers
+  product,      ///< of numbers and complex numbers
+  minimum,      ///< of real numbers and bool
+  maximum,      ///< of real numbers and bool
+  logical_and,  ///< of integers and bool: 0 or 1
+  logical_or,   ///< of integers and bool: 0 or 1
+  logical_xor,  ///< of integers and bool: 0 or 1
+  bitwise_and,  ///< of integers and bool
+  bitwise_or,   ///< of integers and bool
+  bitwise_xor   ///< of integers and bool
 };
 
 namespace comm {

@@ -24,10 +24,10 @@ namespace kerkis {
 /// See docs/contract.md for buffers, order, progress, deadlines and failure.
 class Request {
  public:
-  Request() = default;                          ///< complete
-  Request(const Request&) = delete;             // kerkis: a Request is moved, not copied: std::move(request)
-  Request& operator=(const Request&) = delete;  // kerkis: the same
-  Request(Request&& other) noexcept { swap(other); }
+  Request() = default;                                ///< complete
+  Request(const Request&) = delete;                   // kerkis: a Request is moved, not copied: std::move(request)
+  Request& operator=(const Request&) = delete;        // kerkis: the same
+  Request(Request&& other) noexcept { swap(other); }  ///< leaves the other one complete
   Request& operator=(Request&& other) noexcept {
     Request taken(std::move(other));
     swap(taken);
@@ -77,6 +77,7 @@ class Request {
   void check_deadline(std::chrono::milliseconds waited, bool first, std::string_view also = {}) {
     if (pending()) engine().check_deadline(*pending_, waited, first, also);
   }
+  /// Whether something is pending whose deadline `waited` has reached.
   bool expired(std::chrono::milliseconds waited) const {
     return pending() && engine().expired(pending_->deadline, waited);
   }
@@ -84,12 +85,14 @@ class Request {
   /// What is pending, for messages: "all_reduce #7 of 4096 float over 'data', called at trainer.hpp:88"; else "".
   std::string text() const { return pending() ? pending_->operation.text() : std::string(); }
 
-  /// For waits for several requests: `test` without its poll, then, of a pending one, what the wait needs.
+  /// For waits for several requests: `test` without its poll.
   bool advance() {
     if (pending() && engine().advance(*pending_)) release();
     return !pending();
   }
+  /// Where it is under way; the default one if it is complete.
   const Communicator& communicator() const { return communicator_; }
+  /// The progress engine of what is pending: something must be.
   comm::Engine& engine() const { return *communicator_.state()->engine; }
 
   /// For the operations of the library: starts what `begin(MPI_Request*)`, which holds all that it needs by value,

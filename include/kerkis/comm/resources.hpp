@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -67,15 +68,12 @@ class Block {
 /// fresh from the system costs a page fault every 4 KiB, and what was found out about the MPI library.
 class Resources {
  public:
-  Resources() {
-    free_.reserve(most_ + 1);
-    free_pieces_.reserve(most_);
-  }
+  Resources() { free_.reserve(most_ + 1); }
   Resources(const Resources&) = delete;
   Resources& operator=(const Resources&) = delete;
   ~Resources() {
     for (Block& block : free_) block.owner_ = nullptr;
-    for (void* const piece : free_pieces_) ::operator delete(piece);
+    while (number_of_free_pieces_ > 0) ::operator delete(free_pieces_[--number_of_free_pieces_]);
   }
 
   /// At least so many bytes, contents unspecified; `owner` null: of nobody, freed at its end.
@@ -94,9 +92,8 @@ class Resources {
   static void* new_piece(Resources* owner, std::size_t bytes) {
     if (bytes > piece_bytes_ - header_bytes_) owner = nullptr;
     void* piece = nullptr;
-    if (owner != nullptr && !owner->free_pieces_.empty()) {
-      piece = owner->free_pieces_.back();
-      owner->free_pieces_.pop_back();
+    if (owner != nullptr && owner->number_of_free_pieces_ > 0) {
+      piece = owner->free_pieces_[--owner->number_of_free_pieces_];
     } else {
       piece = ::operator new(owner != nullptr ? piece_bytes_ : header_bytes_ + bytes);
     }
@@ -106,8 +103,8 @@ class Resources {
   static void free_piece(void* object) noexcept {
     void* const piece = static_cast<std::byte*>(object) - header_bytes_;
     Resources* const owner = *static_cast<Resources**>(piece);
-    if (owner != nullptr && owner->free_pieces_.size() < owner->free_pieces_.capacity())
-      owner->free_pieces_.push_back(piece);
+    if (owner != nullptr && owner->number_of_free_pieces_ < owner->free_pieces_.size())
+      owner->free_pieces_[owner->number_of_free_pieces_++] = piece;
     else
       ::operator delete(piece);
   }
@@ -143,7 +140,8 @@ class Resources {
   }
 
   std::vector<Block> free_;
-  std::vector<void*> free_pieces_;
+  std::array<void*, most_> free_pieces_{};
+  std::size_t number_of_free_pieces_ = 0;
 };
 
 inline Block::~Block() {

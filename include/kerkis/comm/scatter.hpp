@@ -14,7 +14,7 @@ namespace kerkis {
 
 /// Of `scatter`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct ScatterOptions {
-  int root = 0;
+  int root = 0;                           ///< who has all blocks
   std::span<const std::size_t> counts{};  ///< elements of each rank's block, equal on all ranks; empty: equal blocks
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };

@@ -12,7 +12,7 @@ namespace kerkis {
 struct ShiftOptions {
   int by = 1;          ///< ranks upwards; negative: downwards
   bool around = true;  ///< the last rank's next is the first; else nothing leaves at the ends and nothing comes in
-  int tag = 0;
+  int tag = 0;         ///< as in SendOptions
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 

@@ -17,7 +17,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -157,9 +156,8 @@ class Watch {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  /// The states on the board of the rank that listens at `address`, if it answers.
-  static std::optional<std::vector<PeerState>> ask(const WatchAddress& address, const WatchQuestion& question,
-                                                   std::size_t ranks) {
+  /// The states on the board of the rank that listens at `address`; none if it does not answer.
+  static std::vector<PeerState> ask(const WatchAddress& address, const WatchQuestion& question, std::size_t ranks) {
     for (const auto host : address.hosts) {
       if (host == 0 || address.port == 0) break;
       Socket socket = Socket::tcp();

@@ -3,7 +3,6 @@
 
 #include <charconv>
 #include <source_location>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@ namespace kerkis {
 /// The one family of exceptions of the library. It is thrown before anything is changed, or says what was.
 class Error : public std::runtime_error {
  public:
+  /// `what`: the text. The others are what the functions of these names return.
   explicit Error(const std::string& what, int rank = -1, std::string operation = {}, int mpi_class = 0)
       : std::runtime_error(what), rank_(rank), operation_(std::move(operation)), mpi_class_(mpi_class) {}
 
@@ -50,25 +50,32 @@ class PeerError : public CommError {
   using CommError::CommError;
 };
 
-/// Joins its arguments to one string, for messages: message("width ", 3, " is odd"). Floating-point numbers have the
-/// fewest digits that tell them from all others.
+namespace detail {
+
+inline void append(std::string& text, std::string_view part) { text += part; }
+inline void append(std::string& text, char part) { text += part; }
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+void append(std::string& text, Number part) {
+  if constexpr (std::is_integral_v<Number>) {
+    text += std::to_string(part);
+  } else if (part != part) {
+    text += "nan";  // of either sign
+  } else {
+    char digits[64];
+    text += std::string_view(digits, std::to_chars(digits, digits + sizeof digits, part).ptr);
+  }
+}
+
+}  // namespace detail
+
+/// Joins its arguments, texts and numbers, to one string, for messages: message("width ", 3, " is odd"). Floating-point
+/// numbers have the fewest digits that tell them from all others.
 template <class... Parts>
 std::string message(const Parts&... parts) {
-  std::ostringstream out;
-  const auto put = [&out]<class Part>(const Part& part) {
-    if constexpr (std::is_floating_point_v<Part>) {
-      if (part != part) {
-        out << "nan";  // of either sign
-        return;
-      }
-      char digits[64];
-      out << std::string_view(digits, std::to_chars(digits, digits + sizeof digits, part).ptr);
-    } else {
-      out << part;
-    }
-  };
-  (put(parts), ...);
-  return out.str();
+  std::string text;
+  (detail::append(text, parts), ...);
+  return text;
 }
 
 /// Throws InputError with the joined parts unless `condition` holds.

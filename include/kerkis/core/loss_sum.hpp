@@ -5,11 +5,11 @@
 
 namespace kerkis {
 
-/// A loss as a pair: the sum over tokens and their weight (their number). Pairs are added over microbatches and ranks;
-/// one division follows, at the very end, so that uneven shares are right without a flag.
+/// A loss as a pair. Pairs are added over microbatches and ranks; one division follows, at the very end, so that uneven
+/// shares are right without a flag.
 struct LossSum {
-  double sum = 0;
-  double weight = 0;
+  double sum = 0;     ///< over tokens
+  double weight = 0;  ///< the number of tokens
 
   KERKIS_FUNCTION constexpr LossSum& operator+=(const LossSum& other) {
     sum += other.sum;

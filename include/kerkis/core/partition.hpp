@@ -9,10 +9,12 @@ namespace kerkis {
 
 /// A half-open range of indices.
 struct Range {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
+  std::int64_t begin = 0;  ///< the first
+  std::int64_t end = 0;    ///< one behind the last
 
+  /// How many indices it has.
   KERKIS_FUNCTION constexpr std::int64_t size() const { return end - begin; }
+  /// Whether `index` is one of them.
   KERKIS_FUNCTION constexpr bool contains(std::int64_t index) const { return index >= begin && index < end; }
   friend constexpr bool operator==(const Range&, const Range&) = default;
 };

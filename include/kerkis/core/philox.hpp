@@ -31,6 +31,7 @@ KERKIS_FUNCTION constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std
 /// dropout layer, …); see `stream_of`. Copyable into kernels.
 class Random {
  public:
+  /// `step`: of the optimizer; 0 for what is drawn once, such as initial values.
   KERKIS_FUNCTION constexpr Random(std::uint64_t seed, std::uint32_t stream, std::uint32_t step = 0)
       : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}, stream_(stream), step_(step) {}
 

@@ -11,21 +11,26 @@
 
 namespace kerkis::trace {
 
-/// What a rank did from `start` to `end`, in nanoseconds of its own steady clock. Which computation it was says
-/// (microbatch, chunk, stage); -1: none.
+/// Something that a rank did.
 struct Event {
-  char name[24] = {};
-  std::int64_t start = 0, end = 0;
-  std::int32_t microbatch = -1, chunk = -1, stage = -1;
-  std::uint64_t sent = 0, received = 0;  ///< the messages that left at its end and that it waited for; 0: none
+  char name[24] = {};  ///< at most 23 bytes, then zeros
+  /// When it began, in nanoseconds of Recorder::now.
+  std::int64_t start = 0, end = 0;  ///< when it ended, likewise
+  std::int32_t microbatch = -1,     ///< for which it was; -1: for none
+      chunk = -1,                   ///< of this rank
+      stage = -1;                   ///< of the pipeline
+  /// The message that left at its end; 0: none.
+  std::uint64_t sent = 0, received = 0;  ///< the message for which it waited; 0: none
 };
 static_assert(std::is_trivially_copyable_v<Event>);
 
 /// The events of one rank, in memory until the end. Costs two readings of the clock per event.
 class Recorder {
  public:
+  /// Has room for so many events; more are kept too.
   explicit Recorder(std::size_t expected = 1 << 14) { events_.reserve(expected); }
 
+  /// Nanoseconds of this rank's steady clock, the one of all its events.
   static std::int64_t now() {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
@@ -36,7 +41,9 @@ class Recorder {
     name.copy(event.name, sizeof event.name - 1);
     events_.push_back(event);
   }
+  /// In the order in which they were added: as they ended.
   const std::vector<Event>& events() const { return events_; }
+  /// Forgets all events, and keeps their memory.
   void clear() { events_.clear(); }
 
  private:
@@ -46,6 +53,7 @@ class Recorder {
 /// Records what happens during its life; does nothing without a recorder.
 class Span {
  public:
+  /// Begins. `recorder` (may be null) and what `name` refers to must outlive it; the numbers are those of Event.
   Span(Recorder* recorder, std::string_view name, int microbatch = -1, int chunk = -1, int stage = -1)
       : recorder_(recorder), name_(name) {
     if (recorder_ == nullptr) return;
@@ -60,7 +68,9 @@ class Span {
     recorder_->add(name_, event_);
   }
 
+  /// The message of this number leaves at its end.
   void sent(std::uint64_t message) { event_.sent = message; }
+  /// It has waited for the message of this number.
   void received(std::uint64_t message) { event_.received = message; }
 
  private:

@@ -18,10 +18,11 @@
 
 namespace kerkis {
 
-/// Bytes to train on and bytes held out.
+/// A text in two parts, the same on every rank.
 struct TextCorpus {
-  using Bytes = std::vector<std::uint8_t>;
-  Bytes training, validation;
+  using Bytes = std::vector<std::uint8_t>;  ///< each a token
+  Bytes training,                           ///< to train on
+      validation;                           ///< held out
 
   /// One file, of any bytes; its last tenth is held out, but at least `least` bytes. Rank 0 reads it and sends it to
   /// the others. Throws InputError on every rank if it cannot be read or has fewer than 2 · least bytes.

@@ -22,7 +22,7 @@ struct TokenLoaderOptions {
   std::int64_t batch = 16;    ///< sequences of a whole step, over all replicas
   std::int64_t context = 64;  ///< tokens of a sequence
   std::int64_t steps = 1;     ///< how many batches the loader is, as a range
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;     ///< of the choice of windows
 };
 
 /// Windows of a text as next-byte prediction: the targets are the tokens one position later. Which windows a step has
@@ -32,7 +32,7 @@ struct TokenLoaderOptions {
 template <class Space = Kokkos::DefaultExecutionSpace>
 class TokenLoader {
  public:
-  using Batch = TokenBatch<Space>;
+  using Batch = TokenBatch<Space>;  ///< a replica's share of a step
 
   /// Throws InputError if the text is shorter than a window of context + 1 bytes, or a number is below 1.
   template <class Plan, class Place>
@@ -67,6 +67,7 @@ class TokenLoader {
     using iterator_category = std::input_iterator_tag;
     using value_type = Batch;
     using difference_type = std::ptrdiff_t;
+    /// At `step` of `loader`, which must outlive it.
     iterator(TokenLoader& loader, std::int64_t step) : loader_(&loader), step_(step) {}
     Batch operator*() const { return loader_->load(step_); }
     iterator& operator++() {

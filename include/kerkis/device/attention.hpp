@@ -18,32 +18,41 @@ namespace kerkis::device {
 /// storing probabilities: the logarithm of each row's sum is kept and they are computed anew, block of queries by block
 /// of queries (Dao, Fu, Ermon, Rudra, Ré 2022, arXiv:2205.14135); the keys after a block are skipped.
 ///
-/// `qkv` is rows × 3 × heads × head_width: queries, keys, values. An item of work is a (sequence, head); a worker does
-/// a contiguous share of them in its own scratch memory. Items are independent, so the number of workers changes
-/// nothing.
+/// An item of work is a (sequence, head); a worker does a contiguous share of them in its own scratch memory. Items are
+/// independent, so the number of workers changes nothing.
 template <class T>
 struct Attention {
-  std::int64_t sequences, heads, context, head_width;
-  std::int64_t first_sample, first_head, all_heads;  ///< global indices, for dropout
-  DropoutMask<T> mask;
-  T* qkv;
-  T* logarithms;  ///< sequences × heads × context
-  T* scratch;
-  std::int64_t workers;
+  std::int64_t sequences,     ///< of the microbatch
+      heads,                  ///< of this rank
+      context,                ///< rows of a sequence
+      head_width;             ///< columns of one head
+  std::int64_t first_sample,  ///< global index of the first sequence, for dropout
+      first_head,             ///< global index of the first head, for dropout
+      all_heads;              ///< of all ranks, for dropout
+  DropoutMask<T> mask;        ///< of the probabilities
+  T* qkv;                     ///< rows × 3 × heads × head_width: queries, keys, values
+  T* logarithms;              ///< sequences × heads × context
+  T* scratch;                 ///< workers × forward_scratch() or backward_scratch() elements
+  std::int64_t workers;       ///< into how many shares the items are cut
 
+  /// How many (sequence, head)s there are.
   KOKKOS_FUNCTION std::int64_t items() const { return sequences * heads; }
+  /// Elements from a row of `qkv` to the next.
   KOKKOS_FUNCTION std::int64_t row_stride() const { return 3 * heads * head_width; }
   /// Queries in one block: few enough to skip most of the causal half, enough for the products.
   KOKKOS_FUNCTION std::int64_t block() const { return context <= 32 ? context : context <= 128 ? 32 : 64; }
   /// Columns of a block of scores, whole lanes.
   KOKKOS_FUNCTION std::int64_t padded() const { return (context + lanes - 1) / lanes * lanes; }
+  /// Elements of scratch memory that one worker needs forward.
   std::int64_t forward_scratch() const { return block() * padded(); }
+  /// The same backward.
   std::int64_t backward_scratch() const { return 2 * block() * padded() + 2 * context * head_width; }
 
   /// The keys that row `query` works on: up to itself, in whole lanes.
   KOKKOS_FORCEINLINE_FUNCTION static int whole_lanes(std::int64_t query) {
     return static_cast<int>((query + lanes) / lanes * lanes);
   }
+  /// The global index, in the mask, of the first probability of a row of an item.
   KOKKOS_FORCEINLINE_FUNCTION std::uint64_t dropout_index(std::int64_t item, std::int64_t query) const {
     const std::int64_t head = (first_sample + item / heads) * all_heads + first_head + item % heads;
     return static_cast<std::uint64_t>((head * context + query) * context);

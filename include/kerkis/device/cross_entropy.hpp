@@ -18,16 +18,18 @@ namespace kerkis::device {
 /// target's logit) finishes both loss and gradient, and each logit is exponentiated once.
 template <class T>
 struct CrossEntropyRows {
-  std::int64_t rows;
-  Range slice;
-  int ranks, rank;
-  T* logits;  ///< rows × slice.size(); e^(z - m) after `local` if `gradient`, softmax - onehot after `finish`
-  const std::int32_t* targets;
-  T* maxima;  ///< ranks × rows, as are the sums: of this rank only, zeros elsewhere, until exchanged
-  T* sums;
-  T* target_logits;  ///< rows; 0 unless this rank holds the target's column
-  bool gradient;
+  std::int64_t rows;  ///< one target each
+  Range slice;        ///< of the vocabulary: the columns held here
+  int ranks,          ///< that hold the columns together
+      rank;           ///< this one of them
+  T* logits;          ///< rows × slice.size(); e^(z - m) after `local` if `gradient`, softmax - onehot after `finish`
+  const std::int32_t* targets;  ///< rows
+  T* maxima;                    ///< ranks × rows: those of this rank, zeros elsewhere, until exchanged
+  T* sums;                      ///< ranks × rows, likewise
+  T* target_logits;             ///< rows; 0 unless this rank holds the target's column
+  bool gradient;                ///< whether it is wanted; else the logits stay as they are
 
+  /// Before the exchange: m, s and the target's logit of a row, as far as this rank knows them.
   KOKKOS_FORCEINLINE_FUNCTION void local(std::int64_t row) const {
     const std::int64_t columns = slice.size(), target = targets[row];
     T* const z = logits + row * columns;
@@ -46,6 +48,7 @@ struct CrossEntropyRows {
     }
   }
 
+  /// After the exchange: adds the loss of a row to `loss`, in nats, and makes its gradient, zeros if it is ignored.
   KOKKOS_FORCEINLINE_FUNCTION void finish(std::int64_t row, LossSum& loss) const {
     const std::int64_t columns = slice.size(), target = targets[row];
     T* const z = logits + row * columns;

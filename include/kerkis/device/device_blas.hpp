@@ -3,7 +3,7 @@
 
 #include <Kokkos_Core.hpp>
 
-#if defined(KOKKOS_ENABLE_CUDA) && __has_include(<cublas_v2.h>)
+#if defined(KERKIS_CUBLAS)
 #include <cublas_v2.h>
 
 #include <memory>
@@ -14,15 +14,16 @@
 
 namespace kerkis::device {
 
-/// The matrix products of a GPU's own library, with what it keeps between calls: cuBLAS for Kokkos::Cuda, where its
-/// header is there. Empty for all other spaces.
+/// The matrix products of a GPU's own library, with what it keeps between calls: cuBLAS for Kokkos::Cuda, if
+/// KERKIS_CUBLAS is defined, which says that the program links cuBLAS. CMake's target kerkis::kerkis does both where it
+/// finds cuBLAS; without it, give -DKERKIS_CUBLAS to all files of a program, or to none. Empty for all other spaces.
 template <class ExecutionSpace>
 class DeviceBlas {
  public:
-  static constexpr bool exists = false;
+  static constexpr bool exists = false;  ///< whether it has products
 };
 
-#if defined(KOKKOS_ENABLE_CUDA) && __has_include(<cublas_v2.h>)
+#if defined(KERKIS_CUBLAS)
 
 /// The handle is made by the first product and belongs to the device of its instance; it must die before Kokkos.
 template <>

@@ -16,10 +16,12 @@ template <class T>
 class DropoutMask {
  public:
   DropoutMask() : DropoutMask(Random(0, 0), 0) {}
+  /// `rate`: at least 0 and below 1.
   DropoutMask(const Random& random, double rate)
       : random_(random), dropped_(static_cast<std::uint32_t>(rate * 0x1p32)), scale_(static_cast<T>(1 / (1 - rate))),
         active_(rate > 0) {}
 
+  /// Whether it drops anything.
   KOKKOS_FORCEINLINE_FUNCTION bool active() const { return active_; }
 
   /// The most factors of one call of `factors`.

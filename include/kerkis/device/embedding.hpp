@@ -12,9 +12,11 @@ namespace kerkis::device {
 /// A table of vectors of which this rank holds the rows `slice`, and a vector for each position in a sequence.
 template <class T>
 struct EmbeddingShape {
-  std::int64_t rows, width, context_length;
-  Range slice;
-  const std::int32_t* tokens;
+  std::int64_t rows,           ///< tokens, whole sequences
+      width,                   ///< columns of a vector
+      context_length;          ///< rows of a sequence
+  Range slice;                 ///< of the vocabulary, held here
+  const std::int32_t* tokens;  ///< rows
 };
 
 namespace detail {

@@ -17,7 +17,10 @@
 namespace kerkis::device {
 
 /// Whether a product takes an operand as it lies or transposed.
-enum class Transpose : bool { no, yes };
+enum class Transpose : bool {
+  no,  ///< as it lies
+  yes  ///< transposed
+};
 
 namespace detail {
 

@@ -11,16 +11,16 @@
 namespace kerkis::device {
 
 /// Layer normalisation over the columns of a row (Ba, Kiros, Hinton 2016, arXiv:1607.06450): y = gain (x - mean) /
-/// √(variance + ε)
-/// + bias. `statistics` holds mean and 1/√(variance + ε) of each row, interleaved.
+/// √(variance + ε) + bias.
 template <class T>
 struct Norm {
-  std::int64_t width;
-  T epsilon;
-  const T* gain;
-  const T* bias;
-  T* statistics;
+  std::int64_t width;  ///< columns of a row
+  T epsilon;           ///< ε
+  const T* gain;       ///< width
+  const T* bias;       ///< width
+  T* statistics;       ///< rows × 2: mean and 1/√(variance + ε)
 
+  /// y of a row, and its statistics.
   KOKKOS_FORCEINLINE_FUNCTION void forward(std::int64_t row, const T* x, T* y) const {
     const T mean = sum_of<T>(width, [=](std::int64_t i) { return x[i]; }) / static_cast<T>(width);
     const T variance =

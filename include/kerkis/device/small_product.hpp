@@ -4,17 +4,14 @@
 #include <Kokkos_Core.hpp>
 #include <cstdint>
 
-#if defined(__FMA__)
-#include <immintrin.h>
-#endif
-
 namespace kerkis::device {
 
 /// An operand: element (i, j) is data[i * row + j * column]. Exchanging the strides transposes it.
 template <class T>
 struct Strided {
-  T* data;
-  std::int64_t row, column;
+  T* data;           ///< of element (0, 0)
+  std::int64_t row,  ///< elements from one row to the next
+      column;        ///< elements from one column to the next
 };
 
 /// Products up to so many multiplications are left to `small_product`: there, entering a BLAS and packing for it cost
@@ -64,10 +61,16 @@ struct Pack {
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void multiply_add(T factor, const typename Pack<T>::type& b, typename Pack<T>::type& sum) {
 #if defined(__FMA__) && !defined(__CUDACC__) && !defined(__HIPCC__)
+  // Builtins, since <immintrin.h> takes long to compile.
+  const typename Pack<T>::type factors = factor - typename Pack<T>::type{};
+#if __has_builtin(__builtin_elementwise_fma)
+  sum = __builtin_elementwise_fma(factors, b, sum);
+#else
   if constexpr (sizeof(T) == 4)
-    sum = _mm256_fmadd_ps(_mm256_set1_ps(factor), b, sum);
+    sum = __builtin_ia32_vfmaddps256(factors, b, sum);
   else
-    sum = _mm256_fmadd_pd(_mm256_set1_pd(factor), b, sum);
+    sum = __builtin_ia32_vfmaddpd256(factors, b, sum);
+#endif
 #else
   sum += factor * b;
 #endif

@@ -35,6 +35,7 @@ class AnyModule {
   using Context = kerkis::Context<Space>;
   using Saved = kerkis::Saved<std::unique_ptr<Part>, std::unique_ptr<Part>>;
 
+  /// Takes any Module of this Element and ExecutionSpace.
   template <class M>
     requires(!std::is_same_v<M, AnyModule>)
   explicit AnyModule(M module) : is_(std::make_unique<Is<M>>(std::move(module))) {

@@ -9,8 +9,11 @@
 
 namespace kerkis {
 
-/// Dropout, say, acts in training only.
-enum class Mode { training, evaluation };
+/// What a forward pass is for.
+enum class Mode {
+  training,   ///< dropout acts
+  evaluation  ///< dropout is the identity
+};
 
 /// What a layer may know about the call that it serves.
 template <class ExecutionSpace = Kokkos::DefaultExecutionSpace>
@@ -22,7 +25,7 @@ struct Context {
   std::uint32_t step = 0;                ///< of the optimizer, from 0
   int microbatch = 0;                    ///< within the step and the data replica
   std::int64_t first_sample = 0;         ///< global index, within the step, of the microbatch's first sequence
-  Mode mode = Mode::training;
+  Mode mode = Mode::training;            ///< of the pass
 
   /// Moves pending communication on; call it between kernels. Throws what another rank has reported.
   void poll() const { communicator.poll(); }

@@ -11,12 +11,12 @@
 
 namespace kerkis {
 
-/// What one microbatch must keep: `input` until its backward_input, `weight` until its backward_weight. backward_input
-/// leaves in `weight` what backward_weight needs; between the two, `input` can be used for another microbatch.
+/// What one microbatch must keep. backward_input leaves in `weight` what backward_weight needs; between the two,
+/// `input` can be used for another microbatch.
 template <class Input, class Weight>
 struct Saved {
-  Input input;
-  Weight weight;
+  Input input;    ///< until its backward_input
+  Weight weight;  ///< until its backward_weight
 };
 
 /// A differentiable function of a matrix, with parameters. Any class with these members can be parallelised; the

@@ -15,10 +15,16 @@ namespace kerkis {
 
 /// How the elements of a parameter begin.
 struct Initial {
-  enum class Kind { constant, normal } kind = Kind::constant;
-  double value = 0;  ///< the constant, or the standard deviation of a normal of mean zero
+  /// Which distribution the elements have.
+  enum class Kind {
+    constant,               ///< all alike
+    normal                  ///< of mean zero
+  } kind = Kind::constant;  ///< which of them
+  double value = 0;         ///< the constant, or the standard deviation of a normal of mean zero
 
+  /// Every element is `value`.
   static Initial constant(double value) { return {Kind::constant, value}; }
+  /// Normal with this standard deviation.
   static Initial normal(double deviation) { return {Kind::normal, deviation}; }
 };
 
@@ -33,11 +39,10 @@ struct Parameter {
   bool replicated = true;            ///< every tensor rank holds all of it, and after backward the whole gradient
   bool decays = false;               ///< weight decay applies (matrices, not biases and gains)
   bool counted = true;  ///< this rank's pipeline stage counts it in norms (false for all but one of the sharers)
-  Initial initial;
+  Initial initial;      ///< how its elements begin
 
-  /// Row-major local block, `size()` elements. The gradient is a sum over samples, partial over the data axis until
-  /// reduced.
-  Vector<T, ExecutionSpace> value, gradient;
+  Vector<T, ExecutionSpace> value,  ///< row-major local block, `size()` elements
+      gradient;                     ///< the same; a sum over samples, partial over the data axis until reduced
 
   /// The number of elements held here.
   std::int64_t size() const {

@@ -16,10 +16,10 @@ namespace kerkis {
 
 /// A run of neighbouring elements of one parameter, as a kernel treats them.
 struct ParameterPiece {
-  std::int64_t begin = 0;
-  std::int64_t size = 0;
-  bool decays = false;
-  bool counted = false;  ///< in norms; each global element is counted on one tensor rank and one stage
+  std::int64_t begin = 0;  ///< index of the first element in ParameterStore::values
+  std::int64_t size = 0;   ///< elements
+  bool decays = false;     ///< as in Parameter
+  bool counted = false;    ///< in norms; each global element is counted on one tensor rank and one stage
 };
 
 /// The memory of all parameters of this rank: one flat array of values, one of gradients, in the order in which they
@@ -29,7 +29,7 @@ struct ParameterPiece {
 template <class T, class ExecutionSpace = Kokkos::DefaultExecutionSpace>
 class ParameterStore {
  public:
-  using Declared = Parameter<T, ExecutionSpace>;
+  using Declared = Parameter<T, ExecutionSpace>;  ///< what layers declare
 
   /// Gives memory to every parameter of `model`. `tensor_rank` is this rank's coordinate on the tensor axis.
   /// Throws InputError if two parameters have one name.
@@ -77,10 +77,13 @@ class ParameterStore {
     }
   }
 
-  /// Those of this rank, one parameter after the other, with the padding; gradients and pieces alike.
+  /// Those of this rank, one parameter after the other, with the padding.
   const Vector<T, ExecutionSpace>& values() const { return values_; }
+  /// Laid out as the values.
   const Vector<T, ExecutionSpace>& gradients() const { return gradients_; }
+  /// All elements, in their order, without the padding; in device memory.
   const Kokkos::View<ParameterPiece*, typename ExecutionSpace::memory_space>& pieces() const { return pieces_; }
+  /// In the order in which the model declares them.
   const std::vector<Declared*>& parameters() const { return parameters_; }
 
   /// Where the gradient of `parameter` begins in gradients().

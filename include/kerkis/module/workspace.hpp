@@ -26,6 +26,7 @@ class Workspace {
   /// What has been taken from the workspace since it was made; it gives all of it back.
   class Scope {
    public:
+    /// Begins, as `Workspace::scope`.
     explicit Scope(Workspace& workspace) : workspace_(workspace), block_(workspace.block_), used_(workspace.used_) {}
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -46,6 +47,7 @@ class Workspace {
     std::size_t block_, used_;
   };
 
+  /// Begins a scope. Scopes of one workspace, which outlives them, end in the opposite order.
   Scope scope() { return Scope(*this); }
   /// For products on a GPU.
   device::DeviceBlas<ExecutionSpace>& blas() { return blas_; }

@@ -11,10 +11,10 @@
 
 namespace kerkis::nn {
 
-/// Of CausalSelfAttention. `width` is divisible by `heads`.
+/// Of CausalSelfAttention.
 struct AttentionOptions {
-  std::int64_t width = 0;
-  std::int64_t heads = 1;
+  std::int64_t width = 0;           ///< columns in and out, divisible by `heads`
+  std::int64_t heads = 1;           ///< of all ranks
   std::int64_t context_length = 1;  ///< rows of a sequence
   double dropout = 0;               ///< of the probabilities
   double output_deviation = 0.02;   ///< of the initial weights of the output projection
@@ -47,6 +47,7 @@ class CausalSelfAttention {
   };
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
+  /// `tensor`: over which the heads are spread. Throws InputError for options that make no sense.
   CausalSelfAttention(const std::string& name, AttentionOptions options, Communicator tensor = {})
       : options_(options), heads_(checked_heads(name, options, tensor)), head_width_(options.width / options.heads),
         stream_(stream_of(name + ".probabilities")),
@@ -105,6 +106,7 @@ class CausalSelfAttention {
     context.poll();
     out_.product(context, first_rows(weight.heads, rows(input)), output);
   }
+  /// Of the output projection: `width` elements.
   const T* bias() const { return out_.bias(); }
   /// From weight.output_gradient, which the caller has filled.
   void backward(Context& context, const Matrix& input_gradient, const SavedInput& saved, SavedWeight& weight) {
@@ -118,6 +120,7 @@ class CausalSelfAttention {
     context.poll();
     qkv_.backward_product(context, first_rows(weight.qkv, count), input_gradient);
   }
+  /// All of backward_weight.
   void add_gradients(Context& context, SavedWeight& weight) {
     const std::int64_t count = rows(weight.input);
     out_.add_gradients(context, first_rows(weight.heads, count), first_rows(weight.output_gradient, count));

@@ -20,8 +20,9 @@ class CrossEntropy {
  public:
   using Matrix = kerkis::Matrix<T, Space>;
   using Context = kerkis::Context<Space>;
-  using Targets = Kokkos::View<const std::int32_t*, typename Space::memory_space>;
+  using Targets = Kokkos::View<const std::int32_t*, typename Space::memory_space>;  ///< one for each row
 
+  /// `vocabulary`: of all ranks of `tensor`, over which it is spread.
   explicit CrossEntropy(std::int64_t vocabulary, Communicator tensor = {})
       : tensor_(std::move(tensor)), slice_(partition(vocabulary, tensor_.size(), tensor_.rank())) {}
 

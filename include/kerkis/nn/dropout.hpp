@@ -25,9 +25,9 @@ inline double checked_rate(std::string_view name, double rate) {
 
 }  // namespace detail
 
-/// Of Dropout: the rate, and where the columns lie that this rank holds.
+/// Of Dropout.
 struct DropoutOptions {
-  double rate = 0;
+  double rate = 0;                   ///< of elements that become zero; below 1
   std::int64_t columns = 0;          ///< held here
   std::int64_t rows_per_sample = 1;  ///< the length of a sequence
   std::int64_t global_columns = 0;   ///< of all tensor ranks; 0: `columns`
@@ -51,6 +51,7 @@ class Dropout {
   struct SavedWeight {};
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
+  /// `name`: unique in the model, for random numbers of its own. Throws InputError for a rate outside [0, 1).
   Dropout(const std::string& name, DropoutOptions options) : options_(options), stream_(stream_of(name)) {
     detail::checked_rate(name, options.rate);
     if (options_.global_columns == 0) options_.global_columns = options_.columns;

@@ -16,8 +16,8 @@ namespace kerkis::nn {
 
 /// Of Embedding.
 struct EmbeddingOptions {
-  std::int64_t vocabulary = 0;
-  std::int64_t width = 0;
+  std::int64_t vocabulary = 0;      ///< tokens are 0 … vocabulary - 1
+  std::int64_t width = 0;           ///< columns of a vector
   std::int64_t context_length = 1;  ///< rows of a sequence
 };
 
@@ -35,6 +35,7 @@ class Embedding {
   using Context = kerkis::Context<Space>;
   using Tokens = Kokkos::View<const std::int32_t*, typename Space::memory_space>;
 
+  /// `tensor`: over which the table is spread. Throws InputError for an extent below 1.
   Embedding(const std::string& name, EmbeddingOptions options, Communicator tensor = {})
       : options_(options), tensor_(std::move(tensor)),
         table_(std::make_shared<Parameter>(make_table(name + ".tokens", options.vocabulary, options.width, tensor_))),

@@ -20,6 +20,7 @@ class Gelu {
   struct SavedWeight {};
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
+  /// `columns`: in and out, on this rank.
   explicit Gelu(std::int64_t columns) : columns_(columns) {}
 
   std::int64_t input_columns() const { return columns_; }

@@ -33,7 +33,7 @@ class Generator {
   static_assert(std::numeric_limits<T>::digits >= 24, "kerkis: tokens go from stage to stage as float or double");
 
  public:
-  using Text = std::vector<std::int32_t>;
+  using Text = std::vector<std::int32_t>;  ///< tokens
 
   /// `mesh` and `model` must outlive it.
   Generator(const Mesh<Plan, Place>& mesh, Gpt<T, Plan, Space>& model) : mesh_(mesh), model_(model) {

@@ -28,19 +28,20 @@ struct GenerateOptions {
 
 /// The microbatch of a GenerationStage: one more token for one sequence.
 struct NextToken {
-  std::int64_t context = 0;  ///< rows that the model computes
-  std::size_t sequence = 0;  ///< which of those that are generated together
-  std::int64_t length = 0;   ///< of its text before this token
-  std::int64_t step = 0;     ///< tokens generated before this one
-  bool fed = false;          ///< the last stage sends the token before it
-  std::int64_t first_sample = 0;
+  std::int64_t context = 0;       ///< rows that the model computes
+  std::size_t sequence = 0;       ///< which of those that are generated together
+  std::int64_t length = 0;        ///< of its text before this token
+  std::int64_t step = 0;          ///< tokens generated before this one
+  bool fed = false;               ///< the last stage sends the token before it
+  std::int64_t first_sample = 0;  ///< of no use here: nothing is dropped
 
+  /// Of every matrix between stages.
   std::int64_t rows() const { return context; }
 };
 
 /// What the stages of a rank know of the sequences.
 struct Generation {
-  GenerateOptions options;
+  GenerateOptions options;                       ///< of this call
   std::vector<std::vector<std::int32_t>> texts;  ///< prompts and tokens; while tokens are fed, on the first stage only
   std::vector<std::int32_t> chosen;              ///< by the last stage, for each microbatch of the pass
 };

@@ -24,7 +24,7 @@ class Gpt {
  public:
   using Element = T;
   using ExecutionSpace = Space;
-  using Stage = GptStage<T, Space>;
+  using Stage = GptStage<T, Space>;  ///< any of its stages
 
   /// Collective over the mesh if weights are tied across stages. Throws InputError if the configuration makes no sense,
   /// or the options do not fit the plan.
@@ -60,6 +60,7 @@ class Gpt {
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
+  /// As it was built.
   const GptConfig& config() const { return config_; }
   /// What every rank does in a step of so many microbatches.
   schedule::Table table(int microbatches) const {
@@ -67,7 +68,9 @@ class Gpt {
   }
   /// Which stage each chunk of each rank is; no actions.
   const schedule::Table& placement() const { return placement_; }
+  /// Of the plan's schedule, or of the one that was chosen.
   const std::string& schedule_name() const { return schedule_.name(); }
+  /// Tokens of a sequence.
   std::int64_t context() const { return config_.context; }
 
   /// The stages of this rank, by chunk.
@@ -85,17 +88,19 @@ class Gpt {
   /// A parameter that the ranks of `sharers` hold too, on other stages: equal values, and a gradient that is the sum of
   /// theirs.
   struct Shared {
-    Communicator sharers;
-    Parameter<T, Space>* parameter;
+    Communicator sharers;            ///< all who hold it, this rank too
+    Parameter<T, Space>* parameter;  ///< as this rank holds it
   };
+  /// The tied token table, on the ranks of the first and the last stage if these are two.
   const std::vector<Shared>& shared() const { return shared_; }
 
   /// A parameter that the stage `chunk` of this rank uses too, without naming it: its gradient is complete only when
   /// that stage's are.
   struct Borrowed {
-    Parameter<T, Space>* parameter;
-    int chunk;
+    Parameter<T, Space>* parameter;  ///< another stage of this rank names it
+    int chunk;                       ///< the stage that borrows it
   };
+  /// The tied token table, if the first and the last stage are two, both on this rank.
   const std::vector<Borrowed>& borrowed() const { return borrowed_; }
 
  private:

@@ -9,13 +9,13 @@ namespace kerkis::nn {
 
 /// A decoder-only transformer: Radford et al. 2019, "Language models are unsupervised multitask learners" (GPT-2).
 struct GptConfig {
-  std::int64_t layers = 4;
-  std::int64_t heads = 4;
-  std::int64_t width = 128;
-  std::int64_t context = 64;  ///< tokens of a sequence
-  std::int64_t vocabulary = 256;
-  double dropout = 0;
-  bool tied = true;  ///< output weights are the embedding's
+  std::int64_t layers = 4;        ///< transformer blocks
+  std::int64_t heads = 4;         ///< of each block's attention
+  std::int64_t width = 128;       ///< columns of the hidden states, a multiple of `heads`
+  std::int64_t context = 64;      ///< tokens of a sequence
+  std::int64_t vocabulary = 256;  ///< tokens are 0 … vocabulary - 1
+  double dropout = 0;             ///< rate, below 1: of the embedding, the probabilities and the residual branches
+  bool tied = true;               ///< output weights are the embedding's
 
   /// Throws InputError with the numbers.
   void check() const {

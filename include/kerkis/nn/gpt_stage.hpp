@@ -40,8 +40,8 @@ class GptStage {
   using ExecutionSpace = Space;
   using Microbatch = TokenBatch<Space>;
   using View = Matrix<T, Space>;
-  using Table = std::shared_ptr<Parameter<T, Space>>;
-  using Block = TransformerBlock<T, Space>;
+  using Table = std::shared_ptr<Parameter<T, Space>>;  ///< of tokens, which two layers may share
+  using Block = TransformerBlock<T, Space>;            ///< of which a stage has some
 
   /// `hidden[i]`: the input of block i (behind the blocks: of the head), where this stage writes and keeps it.
   struct SavedInput {
@@ -112,6 +112,7 @@ class GptStage {
 
   /// The token table held here, by the embedding or as the copy of a tied head; null if there is none.
   Table table() const { return embedding_ ? embedding_->table() : copy_; }
+  /// Of the matrices between stages.
   std::int64_t columns() const { return config_.width; }
 
   template <class F>

@@ -12,8 +12,8 @@ namespace kerkis::nn {
 
 /// Of Head.
 struct HeadOptions {
-  std::int64_t width = 0;
-  std::int64_t vocabulary = 0;
+  std::int64_t width = 0;       ///< columns of the input
+  std::int64_t vocabulary = 0;  ///< of all ranks
 };
 
 /// The end of a language model: layer normalisation (`<name>.norm`) and the product with a table (vocabulary, width)
@@ -58,6 +58,7 @@ class Head {
   std::int64_t input_columns() const { return options_.width; }
   /// This rank's share of the vocabulary.
   std::int64_t output_columns() const { return product_.output_columns(); }
+  /// Its own, or the one to which it is tied.
   const std::shared_ptr<Parameter>& table() const { return product_.weight(); }
 
   Saved make_saved(std::int64_t rows) const {
@@ -68,6 +69,7 @@ class Head {
   /// Memory for the logits, and for their gradient in the same place: forward may write it, the loss transform it, and
   /// backward_input take it, without a copy.
   Matrix logits(const Saved& saved, std::int64_t rows) const { return logits(saved.weight, rows); }
+  /// The same for a caller that keeps the parts of what is saved apart.
   Matrix logits(const SavedWeight& saved, std::int64_t rows) const { return first_rows(saved.logits, rows); }
 
   void forward(Context& context, const Matrix& input, const Matrix& output, Saved& saved) {

@@ -27,6 +27,7 @@ class LayerNorm {
   struct SavedWeight {};
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
+  /// Over rows of `width` columns. Throws InputError if that is below 1.
   LayerNorm(const std::string& name, std::int64_t width)
       : width_(width), gain_(Parameter::whole(name + ".gain", {width}, Initial::constant(1), false)),
         bias_(Parameter::whole(name + ".bias", {width}, Initial::constant(0), false)) {

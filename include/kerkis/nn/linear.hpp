@@ -24,9 +24,9 @@ enum class Split {
 
 /// Of Linear.
 struct LinearOptions {
-  Split split = Split::none;
-  bool bias = true;
-  Initial weight = Initial::normal(0.02);
+  Split split = Split::none;               ///< over the tensor axis
+  bool bias = true;                        ///< whether there is one; it begins with zeros
+  Initial weight = Initial::normal(0.02);  ///< how W begins
 };
 
 /// y = x Wᵀ + b with W (outputs × inputs) as `<name>.weight` and b as `<name>.bias`. Extents are spread by `partition`,
@@ -46,6 +46,7 @@ class Linear {
   };
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
+  /// `inputs`, `outputs`: columns of all ranks of `tensor`. Throws InputError if one is below 1.
   Linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, LinearOptions options = {},
          Communicator tensor = {})
       : split_(options.split), tensor_(std::move(tensor)) {
@@ -73,6 +74,7 @@ class Linear {
   /// Of this rank.
   std::int64_t input_columns() const { return inputs_; }
   std::int64_t output_columns() const { return outputs_; }
+  /// W, or this rank's part of it.
   const std::shared_ptr<Parameter>& weight() const { return weight_; }
   /// Null without a bias.
   const T* bias() const { return bias_ ? bias_->value.data() : nullptr; }

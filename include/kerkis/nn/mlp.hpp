@@ -10,7 +10,7 @@ namespace kerkis::nn {
 
 /// Of Mlp.
 struct MlpOptions {
-  std::int64_t width = 0;
+  std::int64_t width = 0;          ///< columns in and out
   std::int64_t hidden = 0;         ///< 0: 4 × width
   double output_deviation = 0.02;  ///< of the initial weights of `down`
 };
@@ -32,6 +32,7 @@ class Mlp {
   };
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
+  /// Its layers are called `<name>.up` and `<name>.down`. `tensor`: over which they are spread.
   Mlp(const std::string& name, MlpOptions options, Communicator tensor = {})
       : width_(options.width), up_(name + ".up", width_, hidden(options), {.split = Split::output}, tensor),
         down_(name + ".down", hidden(options), width_,
@@ -78,6 +79,7 @@ class Mlp {
     device::gelu_forward<Space, T>(context.execution, rows(input), up_.output_columns(), up_.bias(), hidden.data(),
                                    weight.activation.data(), hidden.data());
   }
+  /// Of `down`: `width` elements.
   const T* bias() const { return down_.bias(); }
   /// From weight.output_gradient, which the caller has filled.
   void backward(Context& context, const Matrix& input_gradient, SavedWeight& weight) {
@@ -91,6 +93,7 @@ class Mlp {
                                hidden.data());
     up_.backward_product(context, hidden, input_gradient);
   }
+  /// All of backward_weight.
   void add_gradients(Context& context, SavedWeight& weight) {
     const std::int64_t count = rows(weight.input);
     down_.add_gradients(context, first_rows(weight.activation, count), first_rows(weight.output_gradient, count));

@@ -65,6 +65,7 @@ struct TokenBatch {
     return count;
   }
 
+  /// Of its matrices: the number of tokens.
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.extent(0)); }
 
   /// The sequences [begin, end) of this batch, as unmanaged views of it.

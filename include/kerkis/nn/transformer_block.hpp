@@ -12,11 +12,11 @@
 
 namespace kerkis::nn {
 
-/// Of TransformerBlock. `width` is divisible by `heads`.
+/// Of TransformerBlock.
 struct BlockOptions {
-  std::int64_t width = 0;
-  std::int64_t heads = 1;
-  std::int64_t context_length = 1;
+  std::int64_t width = 0;           ///< columns in and out, divisible by `heads`
+  std::int64_t heads = 1;           ///< of the attention, on all ranks
+  std::int64_t context_length = 1;  ///< rows of a sequence
   std::int64_t layers = 1;  ///< of the whole model: residual projections begin with a deviation of 0.02 / √(2 layers)
   double dropout = 0;       ///< of the probabilities and of both residual branches
 };
@@ -47,6 +47,8 @@ class TransformerBlock {
   };
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
+  /// Its layers are called `<name>.norm1`, `.attention`, `.norm2` and `.mlp`. `tensor`: over which they are spread.
+  /// Throws InputError for options that make no sense.
   TransformerBlock(const std::string& name, BlockOptions options, Communicator tensor = {})
       : options_(options), attention_stream_(stream_of(name + ".attention.dropout")),
         mlp_stream_(stream_of(name + ".mlp.dropout")), norm1_(name + ".norm1", options.width),

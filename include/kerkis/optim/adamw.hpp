@@ -41,16 +41,17 @@ struct AdamWKernel {
 /// AdamW: Loshchilov and Hutter 2019, arXiv:1711.05101, with bias-corrected moments: decay is decoupled and applies to
 /// matrices only.
 struct AdamW {
-  double learning_rate = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double epsilon = 1e-8;
-  double weight_decay = 0.1;
+  double learning_rate = 1e-3;  ///< which a schedule may scale, step by step
+  double beta1 = 0.9;           ///< the share of the first moment that a step keeps
+  double beta2 = 0.95;          ///< the share of the second moment that a step keeps
+  double epsilon = 1e-8;        ///< added to the root of the second moment
+  double weight_decay = 0.1;    ///< times the learning rate: the share of a matrix's values that a step takes away
 
   /// The moments of every parameter of a store. Copies of the store's arrays: 2 sizeof(T) bytes per parameter more.
   template <class T, class ExecutionSpace>
   class State {
    public:
+    /// Moments of zero for every parameter of `store`.
     explicit State(const ParameterStore<T, ExecutionSpace>& store)
         : first_("kerkis::adamw::first", store.values().extent(0)),
           second_("kerkis::adamw::second", store.values().extent(0)) {}
@@ -76,6 +77,7 @@ struct AdamW {
       Kokkos::deep_copy(execution, second_, other.second_);
       steps_ = other.steps_;
     }
+    /// Of the moments, on this rank.
     std::size_t bytes() const { return (first_.size() + second_.size()) * sizeof(T); }
 
    private:

@@ -12,8 +12,9 @@ namespace kerkis::optim {
 struct WarmupCosine {
   std::int64_t warmup = 0;  ///< steps
   std::int64_t steps = 1;   ///< of the whole run
-  double floor = 0.1;
+  double floor = 0.1;       ///< the last factor
 
+  /// The factor of a step, counted from 0; `floor` behind the last.
   double operator()(std::int64_t step) const {
     if (step < warmup) return static_cast<double>(step + 1) / static_cast<double>(warmup);
     if (step >= steps) return floor;

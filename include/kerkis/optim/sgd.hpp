@@ -42,14 +42,15 @@ struct SgdKernel {
 /// Stochastic gradient descent with momentum (Polyak 1964; the velocity is momentum · velocity + gradient), and weight
 /// decay as an L2 penalty on matrices.
 struct Sgd {
-  double learning_rate = 1e-2;
-  double momentum = 0;
-  double weight_decay = 0;
+  double learning_rate = 1e-2;  ///< which a schedule may scale, step by step
+  double momentum = 0;          ///< the share of the velocity that a step keeps
+  double weight_decay = 0;      ///< times the value, added to the gradient of a matrix
 
   /// The velocities, if there is momentum.
   template <class T, class ExecutionSpace>
   class State {
    public:
+    /// For `store`. Velocities get their memory in the first step that has momentum.
     explicit State(const ParameterStore<T, ExecutionSpace>& store) : size_(store.values().extent(0)) {}
 
     /// Updates the values with gradient_scale · gradient, then sets the gradients to zero. All on `execution`, without
@@ -74,6 +75,7 @@ struct Sgd {
         Kokkos::deep_copy(execution, velocity_, other.velocity_);
       }
     }
+    /// Of the velocities, on this rank.
     std::size_t bytes() const { return velocity_.size() * sizeof(T); }
 
    private:

@@ -59,7 +59,7 @@ class PipelineExecutor {
     reserve(main_);
   }
 
-  PipelineExecutor(PipelineExecutor&&) = default;
+  PipelineExecutor(PipelineExecutor&&) = default;  ///< the other one can only be destroyed
   PipelineExecutor& operator=(PipelineExecutor&&) = delete;
   /// After a failure MPI may still write to the buffers: they are leaked.
   ~PipelineExecutor() {
@@ -108,6 +108,7 @@ class PipelineExecutor {
     return run(*evaluation_, context, microbatches, ready, goes_on);
   }
 
+  /// As it was given.
   const schedule::Table& table() const { return table_; }
 
   /// From now on every computation, and every wait for a message, is an event of `recorder`; null: none. It must

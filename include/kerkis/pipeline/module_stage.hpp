@@ -37,7 +37,7 @@ class ModuleStage {
   using Element = typename View::non_const_value_type;
   using ExecutionSpace = Space;
   using Microbatch = Batch;
-  using AnyModule = kerkis::AnyModule<Element, Space>;
+  using AnyModule = kerkis::AnyModule<Element, Space>;  ///< one of its modules
   static_assert(std::is_same_v<View, Matrix<Element, Space>>,
                 "kerkis: the input of a Batch is a kerkis::Matrix, a View of rank 2 and LayoutRight");
 
@@ -51,6 +51,7 @@ class ModuleStage {
   };
   using Saved = kerkis::Saved<SavedInput, SavedWeight>;
 
+  /// Without modules yet: see `add`.
   explicit ModuleStage(ModuleStageOptions options, Loss loss = {}) : options_(options), loss_(std::move(loss)) {}
 
   /// Appends a module. Throws InputError if it does not take as many columns as the one before makes.

@@ -9,6 +9,8 @@
 #include <kerkis/core/error.hpp>
 #include <kerkis/schedule/communication.hpp>
 #include <kerkis/schedule/live.hpp>
+#include <kerkis/schedule/receives_ahead.hpp>
+#include <kerkis/schedule/simulator.hpp>
 #include <kerkis/schedule/table.hpp>
 #include <kerkis/schedule/verifier.hpp>
 
@@ -88,13 +90,18 @@ class ProgramMaker {
       : table_(table), rank_(rank), depth_(proven), communication_(table),
         rows_(static_cast<std::size_t>(2 * table.stages()), Lending(table.microbatches())),
         saved_(static_cast<std::size_t>(table.chunks()), Lending(table.microbatches())) {
-    depth_.receives = std::max(1, depth_.receives);
-    for (const schedule::Channel& channel : communication_.channels())
-      if (channel.destination == rank) incoming_.push_back({channel.first, channel.size});
+    // Besides, no sender should wait for a receive, at least if all computations took the same time.
+    const schedule::Times same;
+    const schedule::Timeline line = schedule::simulate(table, {&same, 1});
+    for (const schedule::Channel& channel : communication_.channels()) {
+      if (channel.destination != rank) continue;
+      const int ahead = std::max(depth_.receives, schedule::receives_ahead(table, communication_, channel, line));
+      incoming_.push_back({channel.first, channel.size, ahead});
+    }
   }
 
   Program make() {
-    for (Incoming& incoming : incoming_) post(incoming, depth_.receives - 1);
+    for (Incoming& incoming : incoming_) post(incoming, incoming.ahead - 1);
     program_.posted_first = program_.receives.size();
     const auto actions = table_.actions(rank_);
     program_.steps.reserve(actions.size());
@@ -117,6 +124,7 @@ class ProgramMaker {
   /// be consumed next are among them.
   struct Incoming {
     int first, size;   ///< the numbers of its messages
+    int ahead;         ///< receives that are posted before what is to be consumed next
     int examined = 0;  ///< places of consumption that `wanted` allows for
     int wanted = 0;    ///< messages to be posted
     int posted = 0;    ///< messages that are
@@ -165,7 +173,7 @@ class ProgramMaker {
       if (step.receives)
         for (Incoming& incoming : incoming_)
           if (handoff.place >= incoming.first && handoff.place < incoming.first + incoming.size)
-            post(incoming, handoff.place - incoming.first + depth_.receives);
+            post(incoming, handoff.place - incoming.first + incoming.ahead);
 
       if (kind.forward && has_above)
         step.output = place(step.stage, Direction::forward, (step.stage + 1) % table_.stages(), m);

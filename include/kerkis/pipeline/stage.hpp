@@ -18,8 +18,8 @@ namespace kerkis {
 
 /// One of several matrices that a stage hands to the next.
 struct BoundaryMatrix {
-  std::int64_t columns = 0;
-  bool has_gradient = true;
+  std::int64_t columns = 0;  ///< the same for both stages
+  bool has_gradient = true;  ///< which goes back in training
 };
 
 namespace detail {

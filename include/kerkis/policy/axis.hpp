@@ -12,24 +12,24 @@ namespace axis {
 /// Of TensorParallel.
 struct Tensor {
   static constexpr std::string_view name = "tensor";
-  static constexpr int distance = 0;
+  static constexpr int distance = 0;  ///< the least: its ranks are neighbours
 };
 /// Of DataParallel.
 struct Data {
   static constexpr std::string_view name = "data";
-  static constexpr int distance = 10;
+  static constexpr int distance = 10;  ///< between the other two
 };
 /// Of kerkis::Pipeline.
 struct Pipeline {
   static constexpr std::string_view name = "pipeline";
-  static constexpr int distance = 20;
+  static constexpr int distance = 20;  ///< the largest
 };
 }  // namespace axis
 
 /// The run-time extent of an axis whose policy leaves it dynamic.
 template <class Axis>
 struct AxisExtent {
-  std::size_t value;
+  std::size_t value;  ///< ranks
 };
 /// For Mesh: the data axis has so many ranks.
 constexpr AxisExtent<axis::Data> data(std::size_t extent) { return {extent}; }

@@ -12,7 +12,7 @@ namespace kerkis {
 template <std::size_t bytes>
 struct Buckets {
   static_assert(bytes > 0, "kerkis: Buckets<bytes> needs a size above 0");
-  static constexpr std::size_t size = bytes;
+  static constexpr std::size_t size = bytes;  ///< bytes
 };
 
 namespace policy {
@@ -34,7 +34,8 @@ struct DataParallel {
                 "kerkis: DataParallel has the option Buckets twice");
 
   using axis = kerkis::axis::Data;
-  static constexpr std::size_t extent = N;
+  static constexpr std::size_t extent = N;  ///< ranks, or `dynamic`
+  /// Those of the option, or 4 MiB.
   static constexpr std::size_t bucket_bytes =
       policy::find_option<policy::is_buckets, Buckets<std::size_t{4} << 20>, Options...>::type::size;
 };

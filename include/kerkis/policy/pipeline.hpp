@@ -17,7 +17,7 @@ namespace kerkis {
 template <std::size_t M>
 struct Microbatches {
   static_assert(M != 0, "kerkis: Microbatches<0>: a step needs at least one microbatch");
-  static constexpr std::size_t count = M;
+  static constexpr std::size_t count = M;  ///< per data replica and step
 };
 
 /// In place of a schedule: which one it is is said when the model is built (PipelineOptions::schedule), as a program
@@ -100,12 +100,16 @@ struct Pipeline {
                 "kerkis: Pipeline has the option Recompute twice");
 
   using axis = kerkis::axis::Pipeline;
+  /// Its type; DynamicSchedule if the run chooses.
   using schedule = typename policy::find_option<policy::is_schedule, OneForwardOneBackward, Options...>::type;
-  static constexpr std::size_t extent = N;
+  static constexpr std::size_t extent = N;  ///< ranks, or `dynamic`
+  /// Per data replica and step, or `dynamic`.
   static constexpr std::size_t microbatches =
       policy::find_option<policy::is_microbatches, policy::OpenMicrobatches, Options...>::type::count;
+  /// The option Recompute, or a mark that the run chooses.
   using recompute = typename policy::find_option<policy::is_recompute, policy::OpenRecompute, Options...>::type;
 
+  /// What is wrong with the schedule, as far as the compiler can say: nothing, or the plan does not compile.
   static constexpr kerkis::schedule::Fault fault = policy::static_fault<schedule, N, microbatches>();
   static_assert(policy::possible<schedule, N, microbatches, fault>());
   static_assert(fault != kerkis::schedule::Fault::missing,

@@ -14,9 +14,11 @@ namespace kerkis {
 struct Recomputation {
   std::int64_t segment = 0;  ///< layers; 0: nothing is recomputed
 
+  /// Nothing is recomputed.
   static constexpr Recomputation none() { return {0}; }
   /// The stage is one segment.
   static constexpr Recomputation full() { return {std::numeric_limits<std::int64_t>::max()}; }
+  /// Segments of so many layers.
   static constexpr Recomputation every(std::int64_t layers) { return {layers}; }
 
   friend constexpr bool operator==(const Recomputation&, const Recomputation&) = default;
@@ -25,24 +27,24 @@ struct Recomputation {
 namespace recompute {
 /// Nothing is recomputed.
 struct none {
-  static constexpr Recomputation value = Recomputation::none();
+  static constexpr Recomputation value = Recomputation::none();  ///< the same as a value
 };
 /// A microbatch keeps the input of the stage only.
 struct full {
-  static constexpr Recomputation value = Recomputation::full();
+  static constexpr Recomputation value = Recomputation::full();  ///< the same as a value
 };
 /// A microbatch keeps the input of every `k` layers.
 template <std::int64_t k>
 struct every {
   static_assert(k > 0, "kerkis: Recompute<recompute::every<k>> needs segments of at least one layer");
-  static constexpr Recomputation value = Recomputation::every(k);
+  static constexpr Recomputation value = Recomputation::every(k);  ///< the same as a value
 };
 }  // namespace recompute
 
 /// An option of Pipeline: Recompute<recompute::none>, Recompute<recompute::full> or Recompute<recompute::every<2>>.
 template <class What>
 struct Recompute {
-  static constexpr Recomputation value = What::value;
+  static constexpr Recomputation value = What::value;  ///< the same as a value
 };
 
 }  // namespace kerkis

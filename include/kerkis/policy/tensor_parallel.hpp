@@ -14,7 +14,7 @@ struct TensorParallel {
   static_assert(sizeof...(Options) == 0, "kerkis: TensorParallel takes no options");
 
   using axis = kerkis::axis::Tensor;
-  static constexpr std::size_t extent = N;
+  static constexpr std::size_t extent = N;  ///< ranks, or `dynamic`
 };
 
 }  // namespace kerkis

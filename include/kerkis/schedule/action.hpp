@@ -10,23 +10,27 @@
 /// Pipeline schedules as constexpr data: needs neither MPI nor Kokkos.
 namespace kerkis::schedule {
 
-/// What a rank does for one of its chunks of layers, and for one microbatch if it computes. `backward` is both halves
-/// as one block: the simulator lets its gradient leave when the block ends. The two halves alone are those of
-/// zero-bubble schedules (Qi et al. 2024, arXiv:2401.10241): backward_input gives the gradient of the input,
-/// backward_weight the parameters'.
-enum class ActionKind : unsigned char { forward, backward, backward_input, backward_weight };
+/// What a rank does for one of its chunks of layers, and for one microbatch if it computes. The two halves of a
+/// backward alone are those of zero-bubble schedules (Qi et al. 2024, arXiv:2401.10241).
+enum class ActionKind : unsigned char {
+  forward,         ///< activations
+  backward,        ///< both halves as one block: the simulator lets its gradient leave when the block ends
+  backward_input,  ///< the gradient of the input
+  backward_weight  ///< the gradients of the parameters
+};
 
 /// What is known of a kind; everything that reads tables asks here. The set is open: a new kind is a line in the
 /// enumeration and one in `kind_traits`. One that computes nothing of the three belongs to no microbatch: it has no
 /// messages, may stand anywhere in a list and any number of times, and what else must hold for it is for `verify` to
 /// say.
 struct KindTraits {
-  std::string_view name = "unknown";
-  char letter = '?';  ///< in schedule files
-  bool forward = false;
-  bool input_gradient = false;
-  bool weight_gradient = false;
+  std::string_view name = "unknown";  ///< in reports and traces
+  char letter = '?';                  ///< in schedule files
+  bool forward = false;               ///< computes a forward
+  bool input_gradient = false;        ///< computes the gradient of the input
+  bool weight_gradient = false;       ///< computes the gradients of the parameters
 
+  /// Whether it computes one of the three.
   [[nodiscard]] constexpr bool computes() const noexcept { return forward || input_gradient || weight_gradient; }
 };
 
@@ -59,21 +63,22 @@ inline constexpr KindTraits unknown_kind;
 /// Its name.
 [[nodiscard]] constexpr std::string_view to_string(ActionKind kind) noexcept { return traits(kind).name; }
 
-/// `microbatch` counts from 0, `chunk` from 0 within the rank.
+/// One entry of a rank's list.
 struct Action {
-  ActionKind kind = ActionKind::forward;
-  int microbatch = 0;
-  int chunk = 0;
+  ActionKind kind = ActionKind::forward;  ///< what is done
+  int microbatch = 0;                     ///< for which one, from 0
+  int chunk = 0;                          ///< for which chunk of the rank, from 0
 
   friend constexpr bool operator==(const Action&, const Action&) = default;
 };
 
 /// The pipeline has ranks * chunks stages; every microbatch passes through all of them.
 struct PipelineShape {
-  int ranks = 1;
-  int microbatches = 1;
-  int chunks = 1;
+  int ranks = 1;         ///< of the pipeline
+  int microbatches = 1;  ///< of one pass
+  int chunks = 1;        ///< per rank
 
+  /// Those of all ranks.
   [[nodiscard]] constexpr int stages() const noexcept { return ranks * chunks; }
 
   friend constexpr bool operator==(const PipelineShape&, const PipelineShape&) = default;
@@ -82,17 +87,24 @@ struct PipelineShape {
 /// What one rank does, in order. A schedule's `order` function appends to it.
 class ActionList {
  public:
+  /// Appends a forward.
   constexpr void forward(int microbatch, int chunk = 0) { append({ActionKind::forward, microbatch, chunk}); }
+  /// Appends a backward, both halves as one block.
   constexpr void backward(int microbatch, int chunk = 0) { append({ActionKind::backward, microbatch, chunk}); }
+  /// Appends the half that gives the gradient of the input.
   constexpr void backward_input(int microbatch, int chunk = 0) {
     append({ActionKind::backward_input, microbatch, chunk});
   }
+  /// Appends the half that gives the gradients of the parameters.
   constexpr void backward_weight(int microbatch, int chunk = 0) {
     append({ActionKind::backward_weight, microbatch, chunk});
   }
+  /// Appends an action of any kind.
   constexpr void append(Action action) { actions_.push_back(action); }
+  /// Makes room for so many actions in all.
   constexpr void reserve(std::size_t actions) { actions_.reserve(actions); }
 
+  /// Valid until the list changes.
   [[nodiscard]] constexpr std::span<const Action> actions() const noexcept { return actions_; }
 
  private:

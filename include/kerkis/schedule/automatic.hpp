@@ -41,7 +41,7 @@ struct Automatic {
   /// starts (p-1)(F+C) after the first and must end its last backward_input (p-1)(B+C)+W before it, so that it delays
   /// at least 1+(p-1)(F+B+2C)/W backward_weights if the first rank never idles: more than 2p for the usual times.
   std::optional<double> memory_limit = std::nullopt;
-  double weight_share = 0.5;
+  double weight_share = 0.5;  ///< see memory_limit; from 0 to 1
 
   /// Whether the makespan is to be short (a step with a barrier before the optimizer) instead of the span.
   bool barrier = false;

@@ -11,8 +11,8 @@ namespace kerkis::schedule {
 
 /// Messages that a rank has under way at a time.
 struct Buffers {
-  int receives = 0;
-  int sends = 0;
+  int receives = 0;  ///< posted and not consumed yet
+  int sends = 0;     ///< made and not gone yet
 
   friend constexpr bool operator==(const Buffers&, const Buffers&) = default;
 };

@@ -24,13 +24,14 @@ template <Schedule S>
 /// function that makes a table.
 class Chosen {
  public:
-  using Make = std::function<Table(PipelineShape)>;
+  using Make = std::function<Table(PipelineShape)>;  ///< a table for a shape
 
   /// `table` gives the order for a shape, `placement` the stages alone; both throw InputError for a shape that the
   /// schedule can't do.
   Chosen(std::string name, Make table, Make placement)
       : name_(std::move(name)), table_(std::move(table)), placement_(std::move(placement)) {}
 
+  /// A schedule whose type is known.
   template <Schedule S>
   [[nodiscard]] static Chosen of() {
     return Chosen(
@@ -38,9 +39,11 @@ class Chosen {
         [](PipelineShape shape) { return schedule::placement<S>(checked_shape<S>(shape)); });
   }
 
+  /// For messages.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   /// A schedule that fixes its chunks per rank has them if the shape says 1.
   [[nodiscard]] Table table(PipelineShape shape) const { return table_(shape); }
+  /// The stages of that table, without any action.
   [[nodiscard]] Table placement(PipelineShape shape) const { return placement_(shape); }
 
  private:

@@ -11,15 +11,18 @@
 
 namespace kerkis::schedule {
 
-/// forward: an activation on its way to the next stage; backward: its gradient on the way back.
-enum class Direction : unsigned char { forward, backward };
+/// Which way a message goes.
+enum class Direction : unsigned char {
+  forward,  ///< an activation on its way to the next stage
+  backward  ///< its gradient on the way back
+};
 
 /// One hand-off between two ranks. Boundary b lies between the stages b and b + 1; behind the last stage, if its
 /// results are fed back, is the first one.
 struct Message {
-  Direction direction = Direction::forward;
-  int boundary = 0;
-  int microbatch = 0;
+  Direction direction = Direction::forward;  ///< activation or gradient
+  int boundary = 0;                          ///< that it crosses, from 0
+  int microbatch = 0;                        ///< to which it belongs, from 0
 
   friend constexpr bool operator==(const Message&, const Message&) = default;
 };
@@ -42,13 +45,13 @@ inline constexpr int no_boundary = -1;
 }
 
 /// All that one rank sends to another in one direction, over every boundary between the two. Its messages are numbered
-/// first, first + 1, ..., first + size - 1 in the order in which the source sends them.
+/// one after the other, in the order in which the source sends them.
 struct Channel {
-  Direction direction = Direction::forward;
-  int source = 0;
-  int destination = 0;
-  int first = 0;
-  int size = 0;
+  Direction direction = Direction::forward;  ///< of all its messages
+  int source = 0;                            ///< the rank that sends
+  int destination = 0;                       ///< the rank that receives
+  int first = 0;                             ///< number of its first message
+  int size = 0;                              ///< how many messages it has
 };
 
 /// In the place of a message's number: there is none.
@@ -67,6 +70,7 @@ struct Handoff {
 /// rank.
 class Communication {
  public:
+  /// Of a table whose lists are valid. It keeps no reference.
   constexpr explicit Communication(const Table& table)
       : microbatches_(table.microbatches()), boundaries_(table.stages() - (table.feedback() > 0 ? 0 : 1)),
         channel_of_(2 * boundaries_ + 1), messages_(2 * boundaries_ * microbatches_ + 1),
@@ -77,10 +81,13 @@ class Communication {
     number_receives(table, number_of);
   }
 
+  /// In the order of their messages' numbers.
   [[nodiscard]] constexpr std::span<const Channel> channels() const noexcept { return channels_; }
   [[nodiscard]] constexpr int size() const noexcept { return size_; }  ///< how many messages there are
 
+  /// The message of a number from 0 to size() - 1.
   [[nodiscard]] constexpr const Message& message(int number) const { return messages_[number]; }
+  /// The channel through which that message goes.
   [[nodiscard]] constexpr const Channel& channel(int number) const { return at(channel_of_[row(messages_[number])]); }
 
   /// For the place-th action of a rank's list.

@@ -15,7 +15,7 @@ namespace kerkis {
 /// chunk. A rank keeps nothing of a microbatch after its forward. As many chunks as the shape says, looped.
 struct ForwardOnly {
   static constexpr std::string_view name = "forward-only";
-  static constexpr bool trains = false;
+  static constexpr bool trains = false;  ///< has no backward
 
   static constexpr void order(PipelineShape shape, int /*rank*/, ActionList& list) {
     in_groups(shape, shape.ranks, list);

@@ -24,6 +24,7 @@ struct Interleaved {
   static constexpr std::string_view name = "interleaved";
   static constexpr int chunks = per_rank;
 
+  /// Why it can't do a shape: groups of fewer microbatches than there are ranks. Empty if it can.
   static constexpr std::string_view refusal(PipelineShape shape) {
     if (per_group != 0 && per_group < shape.ranks && shape.chunks > 1) {
       return "groups of fewer microbatches than there are ranks deadlock";

@@ -9,11 +9,11 @@
 
 namespace kerkis::schedule {
 
-/// Microbatches that a rank keeps: those whose forward has begun and whose backward_input (or backward_weight) has not
-/// ended. With several chunks each (microbatch, chunk) counts as one. Inference keeps a microbatch during its forward.
+/// Microbatches that a rank keeps, of those whose forward has begun. With several chunks each (microbatch, chunk)
+/// counts as one. Inference keeps a microbatch during its forward.
 struct Live {
-  int until_input = 0;
-  int until_weight = 0;
+  int until_input = 0;   ///< those whose backward_input has not ended
+  int until_weight = 0;  ///< those whose backward_weight has not ended
 
   friend constexpr bool operator==(const Live&, const Live&) = default;
 };

@@ -68,8 +68,9 @@ struct deadlock {};
 /// A text as a template argument.
 template <std::size_t size>
 struct Words {
-  char text[size + 1] = {};
+  char text[size + 1] = {};  ///< with a zero behind it
 
+  /// Of `size` bytes.
   constexpr explicit Words(std::string_view words) { std::copy(words.begin(), words.end(), text); }
 };
 /// The schedule's own reason.

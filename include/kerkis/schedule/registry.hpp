@@ -25,7 +25,7 @@ namespace kerkis::schedule {
 /// Types of schedules, to be chosen from by name.
 template <Schedule... S>
 struct Schedules {
-  static constexpr std::array<std::string_view, sizeof...(S)> names{S::name...};
+  static constexpr std::array<std::string_view, sizeof...(S)> names{S::name...};  ///< in their order
 
   /// Calls `f.operator()<Type>()` for the schedule of that name. Throws InputError with all names if there is none.
   template <class F>

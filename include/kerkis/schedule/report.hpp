@@ -12,11 +12,10 @@
 
 namespace kerkis::schedule {
 
-/// Receives that a rank posts ahead of need, and sends that it leaves behind unfinished: both per peer and direction.
-/// {0, 0} is plain blocking communication.
+/// What a rank has under way per peer and direction. {0, 0} is plain blocking communication.
 struct Depth {
-  int receives = 0;
-  int sends = 0;
+  int receives = 0;  ///< posted ahead of need
+  int sends = 0;     ///< left behind unfinished
 
   friend constexpr bool operator==(const Depth&, const Depth&) = default;
 };
@@ -24,8 +23,17 @@ struct Depth {
 /// As deep as may help.
 inline constexpr Depth unbounded{std::numeric_limits<int>::max(), std::numeric_limits<int>::max()};
 
-/// What can be wrong with a table; `none`: it is proven.
-enum class Fault : unsigned char { none, refused, bad_shape, bad_action, doubled, missing, misordered, deadlock };
+/// What can be wrong with a table.
+enum class Fault : unsigned char {
+  none,        ///< it is proven
+  refused,     ///< by the schedule itself
+  bad_shape,   ///< its extents, lists and stages do not fit together
+  bad_action,  ///< of a kind, microbatch or chunk that the table does not have
+  doubled,     ///< a computation is there twice
+  missing,     ///< a computation is not there
+  misordered,  ///< a computation comes before one that it needs
+  deadlock     ///< ranks wait for each other
+};
 
 /// In words.
 [[nodiscard]] constexpr std::string_view to_string(Fault fault) noexcept {
@@ -50,24 +58,25 @@ enum class Fault : unsigned char { none, refused, bad_shape, bad_action, doubled
   return "unknown";
 }
 
-/// `rank` stands at `action` until `peer` receives (sending) or sends (not sending) the microbatch `message`.
+/// One rank that waits for another.
 struct Wait {
-  int rank = 0;
-  int peer = 0;
-  bool sending = false;
-  Action action;
-  Message message;
+  int rank = 0;          ///< who waits
+  int peer = 0;          ///< for whom
+  bool sending = false;  ///< until the peer receives `message`; else until it sends it
+  Action action;         ///< where the waiting rank stands
+  Message message;       ///< that is not handed over
 };
 
 /// What the verifier has found.
 struct Report {
-  Fault fault = Fault::none;
-  int rank = -1;            ///< where the fault is; -1 if nowhere in particular
-  Action action;            ///< the computation at fault (deadlock: where that rank stands)
-  Depth depth;              ///< the depth that was tried
-  std::vector<Wait> cycle;  ///< of a deadlock: each waits for the next, the last for the first
-  std::vector<Live> peaks;  ///< per rank, if the lists are valid
+  Fault fault = Fault::none;  ///< the first that was found
+  int rank = -1;              ///< where the fault is; -1 if nowhere in particular
+  Action action;              ///< the computation at fault (deadlock: where that rank stands)
+  Depth depth;                ///< the depth that was tried
+  std::vector<Wait> cycle;    ///< of a deadlock: each waits for the next, the last for the first
+  std::vector<Live> peaks;    ///< per rank, if the lists are valid
 
+  /// Whether the table is proven.
   [[nodiscard]] constexpr bool ok() const noexcept { return fault == Fault::none; }
 };
 

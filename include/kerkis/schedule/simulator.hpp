@@ -16,15 +16,14 @@
 namespace kerkis::schedule {
 
 /// What one microbatch takes, in any unit, on a rank with all its chunks or on one stage: `simulate` says which.
-/// `communication` is the delay of a message sent. The share `overlap` of it is hidden behind computation; for the rest
-/// the sender can do nothing else.
 struct Times {
-  double forward = 1;
-  double backward_input = 1;
-  double backward_weight = 1;
-  double communication = 0;
-  double overlap = 1;
+  double forward = 1;          ///< of the activations
+  double backward_input = 1;   ///< of the gradient of the input
+  double backward_weight = 1;  ///< of the gradients of the parameters
+  double communication = 0;    ///< the delay of a message sent
+  double overlap = 1;  ///< the share of it hidden behind computation: for the rest the sender can do nothing else
 
+  /// All that an action of this kind computes.
   [[nodiscard]] constexpr double of(ActionKind kind) const noexcept {
     return (computes_forward(kind) ? forward : 0.0) + (computes_input_gradient(kind) ? backward_input : 0.0) +
            (computes_weight_gradient(kind) ? backward_weight : 0.0);
@@ -32,12 +31,12 @@ struct Times {
 };
 
 /// When an action runs, and the action that it came right after: its sender, if it waited for a message, or the one
-/// before it on its rank; of rank -1 if it ran at once.
+/// before it on its rank.
 struct Interval {
-  double start = 0;
-  double end = 0;
-  int after_rank = -1;
-  int after_position = -1;
+  double start = 0;         ///< from the start of the timeline
+  double end = 0;           ///< likewise
+  int after_rank = -1;      ///< whose action it came after; -1: it ran at once
+  int after_position = -1;  ///< of that action in its rank's list
 };
 
 /// When every action runs, and what follows. Times are in the unit of the durations given.
@@ -48,21 +47,19 @@ struct Timeline {
   double bubble_rate = 0;  ///< the share of the span in which the ranks, on average, compute nothing
 };
 
-/// One action of a critical path: it starts `delay` after the end of the one before it (a message's way), and takes
-/// `duration`.
+/// One action of a critical path.
 struct CriticalStep {
-  int rank = 0;
-  int position = 0;  ///< in the rank's list
-  Action action;
-  double delay = 0;
-  double duration = 0;
+  int rank = 0;         ///< who does it
+  int position = 0;     ///< in the rank's list
+  Action action;        ///< what it is
+  double delay = 0;     ///< from the end of the one before it: a message's way
+  double duration = 0;  ///< from its start to its end
 };
 
-/// What a stage keeps for one microbatch, in any unit (bytes, say): from its forward until the end of its
-/// backward_input, and until the end of its backward_weight. Both count from the forward on.
+/// What a stage keeps for one microbatch, in any unit (bytes, say). Both count from the forward on.
 struct StageMemory {
-  double until_input = 0;
-  double until_weight = 0;
+  double until_input = 0;   ///< until the end of its backward_input
+  double until_weight = 0;  ///< until the end of its backward_weight
 };
 
 namespace detail {

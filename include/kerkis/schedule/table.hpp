@@ -13,8 +13,11 @@
 
 namespace kerkis::schedule {
 
-/// What a table is complete for: forward and backward of every microbatch, or forward alone.
-enum class Purpose : unsigned char { training, inference };
+/// What a table is complete for.
+enum class Purpose : unsigned char {
+  training,  ///< forward and backward of every microbatch
+  inference  ///< forward alone
+};
 
 /// The global table of a schedule: every rank's list of actions, and which stage each (rank, chunk) is. Every rank's
 /// work and all communication follow from it. A Table may hold nonsense: `verify` judges it; everything else asks for
@@ -41,21 +44,32 @@ class Table {
     }
   }
 
+  /// Its ranks, microbatches and chunks.
   [[nodiscard]] constexpr PipelineShape shape() const noexcept { return shape_; }
+  /// What it is complete for.
   [[nodiscard]] constexpr Purpose purpose() const noexcept { return purpose_; }
+  /// Whether that is training.
   [[nodiscard]] constexpr bool trains() const noexcept { return purpose_ == Purpose::training; }
   /// The first stage computes a microbatch from what the last stage has made of the one that came so many before it, as
   /// generation does: the first so many microbatches begin. 0: nothing is fed back. For inference only.
   [[nodiscard]] constexpr int feedback() const noexcept { return feedback_; }
+  /// Of the pipeline.
   [[nodiscard]] constexpr int ranks() const noexcept { return shape_.ranks; }
+  /// Of one pass.
   [[nodiscard]] constexpr int microbatches() const noexcept { return shape_.microbatches; }
+  /// Per rank.
   [[nodiscard]] constexpr int chunks() const noexcept { return shape_.chunks; }
+  /// Of all ranks.
   [[nodiscard]] constexpr int stages() const noexcept { return shape_.stages(); }
 
+  /// The list of a rank.
   [[nodiscard]] constexpr std::span<const Action> actions(int rank) const { return lists_[index(rank)].actions(); }
 
+  /// Which stage a chunk is.
   [[nodiscard]] constexpr int stage(int rank, int chunk) const { return stages_[index(rank * shape_.chunks + chunk)]; }
+  /// The rank that has a stage.
   [[nodiscard]] constexpr int rank_of(int stage) const { return slots_[index(stage)] / shape_.chunks; }
+  /// Which chunk of that rank it is.
   [[nodiscard]] constexpr int chunk_of(int stage) const { return slots_[index(stage)] % shape_.chunks; }
 
   /// Whether no extent is below 1, there is one list per rank, every stage is exactly one (rank, chunk), and nothing is

@@ -28,6 +28,7 @@ namespace kerkis::testing {
 /// Passes whole lines on, each after "[rank N] ", in one write, so that the lines of several ranks do not mix.
 class RankLines : public std::streambuf {
  public:
+  /// `target` must outlive it.
   RankLines(int rank, std::ostream& target) : prefix_("[rank " + std::to_string(rank) + "] "), target_(target) {}
 
   ~RankLines() override {
@@ -59,8 +60,10 @@ class RankLines : public std::streambuf {
 /// Tells the watchdog which case runs.
 class CaseListener : public doctest::IReporter {
  public:
+  /// As doctest makes it.
   explicit CaseListener(const doctest::ContextOptions&) {}
 
+  /// The one that is told; null: none.
   static Watchdog*& watchdog() {
     static Watchdog* instance = nullptr;
     return instance;

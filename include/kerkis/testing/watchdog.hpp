@@ -16,6 +16,7 @@ namespace kerkis::testing {
 /// 124, after a pause in which the other ranks can report too. The seconds are KERKIS_TEST_TIMEOUT, or 120.
 class Watchdog {
  public:
+  /// `rank`: for its message. There can be one at a time.
   explicit Watchdog(int rank) {
     state().rank = rank;
     if (const char* text = std::getenv("KERKIS_TEST_TIMEOUT")) {

@@ -41,9 +41,11 @@ struct SquaresKernel {
 template <class T, class ExecutionSpace = Kokkos::DefaultExecutionSpace>
 class GradientSquares {
  public:
+  /// For calls with this store.
   explicit GradientSquares(const ParameterStore<T, ExecutionSpace>& store)
       : sums_("kerkis::squares", store.pieces().extent(0)), host_(Kokkos::create_mirror_view(sums_)) {}
 
+  /// Of the gradients of the store for which it was made.
   double operator()(const ExecutionSpace& execution, const ParameterStore<T, ExecutionSpace>& store,
                     const FinishedGradients&) const {
     Kokkos::parallel_for(

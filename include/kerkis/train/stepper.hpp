@@ -20,20 +20,25 @@ namespace kerkis {
 struct StepReport {
   double loss = 0;           ///< mean, before the update
   double gradient_norm = 0;  ///< of the mean gradient, before clipping
-  double learning_rate = 0;
-  double weight = 0;      ///< the number of targets; with 0 nothing was updated
-  std::int64_t step = 0;  ///< which one, from 1; 0: there has been none yet
+  double learning_rate = 0;  ///< the optimizer's, scaled by the schedule
+  double weight = 0;         ///< the number of targets; with 0 nothing was updated
+  std::int64_t step = 0;     ///< which one, from 1; 0: there has been none yet
 };
 
 /// Gradients of the loss sum over all ranks, finished: they may be read (as sums) until they are applied.
 class TotalGradients {
  public:
+  /// `loss`: the sum over the targets; `weight`: their number; `squares`: the sum of the gradients' squares.
   TotalGradients(FinishedGradients finished, double loss, double weight, double squares)
       : finished_(finished), loss_(loss), weight_(weight), squares_(squares) {}
 
+  /// The mean.
   double loss() const { return weight_ > 0 ? loss_ / weight_ : 0; }
+  /// Of the mean gradient.
   double norm() const { return weight_ > 0 ? std::sqrt(squares_) / weight_ : 0; }
+  /// The number of targets.
   double weight() const { return weight_; }
+  /// What an optimizer asks for.
   const FinishedGradients& finished() const { return finished_; }
 
  private:
@@ -101,11 +106,13 @@ class Stepper {
 
   /// The gradients of an early step that is not validated; else null.
   const FinishedGradients* early() const { return early_ ? &early_->finished : nullptr; }
+  /// Whether early steps are possible.
   bool has_copy() const { return copy_.has_value(); }
   /// Whether the next step is likely to stand if it is early.
   bool trusts() const { return trusts_; }
   /// Of the last step that is not early any more.
   const StepReport& last() const { return last_; }
+  /// How many have been taken, early ones too.
   std::int64_t steps() const { return step_; }
   /// Of the optimizer's state and the copy.
   std::size_t bytes() const { return state_.bytes() + (copy_ ? copy_->bytes() : 0); }

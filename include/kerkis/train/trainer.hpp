@@ -121,7 +121,7 @@ class Trainer {
     });
   }
 
-  using Gradients = TotalGradients;
+  using Gradients = TotalGradients;  ///< what goes from the first half of a step to the second
 
   /// The first half of a step.
   Gradients compute_gradients(const Batch& batch) {
@@ -161,7 +161,9 @@ class Trainer {
 
   /// With post-validation the values are final after `finish`.
   const ParameterStore<T, Space>& store() const { return store_; }
+  /// Of one step, per data replica.
   int microbatches() const { return microbatches_; }
+  /// How many have been taken, early ones too.
   std::int64_t steps() const { return stepper_.steps(); }
   /// Of values, gradients, the optimizer's state and their copy on this rank.
   std::size_t bytes() const {
