@@ -14,7 +14,7 @@ make_root() { # MIRROR LOG
   mkdir -p "$(dirname "$root")"
   with_lock "$root.lock"
   [ -f "$marker" ] && return
-  if [ -d "$root" ] && [ -n "$(ls -A "$root")" ]; then fail "$root is not empty, and it is no root of kerkis; set KERKIS_ROOT"; fi
+  if [ -d "$root" ] && [ -n "$(ls -A "$root")" ]; then fail "$root is not empty, and it is no root of kerkis; set KERKIS_DEBIAN"; fi
   say "making a private Debian 13 in $root (about 2 GB, a minute or two); nothing else on the system changes"
 
   keyring=/usr/share/keyrings/debian-archive-keyring.gpg

@@ -5,7 +5,7 @@
 #   2. on Debian 13 or newer, after installing packages and unpacking Kokkos into the build tree;
 #   3. on an older Debian or Ubuntu with root, in a private Debian 13 root, where the script is started again (private_root.sh);
 #   4. else it says what is missing and exits with 1.
-# Environment: KERKIS_ROOT   folder of the private root, ~/.cache/kerkis/debian13 if unset
+# Environment: KERKIS_DEBIAN folder of the private root, ~/.cache/kerkis/debian13 if unset
 #              KERKIS_MIRROR Debian mirror for it, the system's own if unset
 
 set -eu
@@ -14,7 +14,7 @@ source=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 build=$source/build
 tools=$build/toolchain
 log=$tools/log
-root=${KERKIS_ROOT:-$HOME/.cache/kerkis/debian13}
+root=${KERKIS_DEBIAN:-$HOME/.cache/kerkis/debian13}
 case $root in /*) ;; *) root=$(pwd -P)/$root ;; esac
 
 packages="g++ cmake ninja-build pkgconf mpich libmpich-dev libopenblas-openmp-dev libboost-dev doctest-dev libbenchmark-dev

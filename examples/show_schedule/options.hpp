@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,7 +97,7 @@ struct Options {
   static double real(std::string_view flag, const std::string& text, double least, double most) {
     const std::string wrong = command_line::check_real(text, least, most);
     kerkis::require(wrong.empty(), flag, ": ", wrong);
-    return std::stod(text);
+    return std::strtod(text.c_str(), nullptr);  // stod refuses subnormal numbers
   }
 
   static kerkis::schedule::Times four_times(const std::string& text) {

@@ -43,7 +43,7 @@ class TraceFile {
     kerkis::require(!found_.empty(), "the trace ", file, " has no action of a schedule in it");
   }
 
-  /// The last step, in milliseconds from its start.
+  /// The last step, in milliseconds from its start. Throws InputError if it is not that of the table.
   Panel panel() {
     Panel panel{"", "ms", std::vector<std::vector<Box>>(static_cast<std::size_t>(table_.ranks()))};
     constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
@@ -70,8 +70,10 @@ class TraceFile {
       if (after != forwards.begin()) row.push_back(*std::prev(after));
     }
     double first = std::numeric_limits<double>::infinity();
-    for (auto& row : panel.rows) {
+    for (std::size_t rank = 0; rank < panel.rows.size(); ++rank) {
+      auto& row = panel.rows[rank];
       std::sort(row.begin(), row.end(), earlier);
+      check_order(static_cast<int>(rank), row, steps == none);
       if (!row.empty()) first = std::min(first, row.front().start);
     }
     for (auto& row : panel.rows) {
@@ -100,6 +102,23 @@ class TraceFile {
       if (name == to_string(kind)) return kind;
     }
     return std::nullopt;
+  }
+
+  static std::string named(const kerkis::schedule::Action& action) {
+    return kerkis::message(to_string(action.kind), " of microbatch ", action.microbatch, " in chunk ", action.chunk);
+  }
+
+  /// Of a validation, which has an order of its own, only the number of actions.
+  void check_order(int rank, const std::vector<Box>& row, bool only_forwards) const {
+    const auto& actions = table_.actions(rank);
+    const auto planned =
+        only_forwards ? static_cast<std::size_t>(table_.microbatches()) * static_cast<std::size_t>(table_.chunks())
+                      : actions.size();
+    kerkis::require(row.size() == planned, "the trace ", file_, " has ", row.size(), " actions of rank ", rank,
+                    " in a step, the schedule has ", planned);
+    for (std::size_t i = 0; i < row.size() && !only_forwards; ++i)
+      kerkis::require(row[i].action == actions[i], "the trace ", file_, " is of another schedule: action ", i,
+                      " of rank ", rank, " is ", named(row[i].action), ", not ", named(actions[i]));
   }
 
   void read(const nlohmann::json& event) {

@@ -158,6 +158,7 @@ struct TrainOptions {
     try {
       app.parse(argc, argv);
       o.error = command_line::check_files(app, {{"--text", o.text}, {"--log", o.log}, {"--trace", o.trace}});
+      if (o.memory_limit > 0 && o.memory_limit < 1) o.error = "--memory-limit: a rank keeps at least 1 microbatch";
       if (o.memory_limit > 0 && o.schedule != kerkis::Automatic::name)
         o.error = "--memory-limit: only the automatic schedule has one";
     } catch (const CLI::CallForHelp&) {

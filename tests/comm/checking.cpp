@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <kerkis/comm/all_gather.hpp>
 #include <kerkis/comm/all_reduce.hpp>
+#include <kerkis/comm/all_to_all.hpp>
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/broadcast.hpp>
 #include <kerkis/comm/hand_off.hpp>
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "captured_stderr.hpp"
 #include "thrown.hpp"
 
 using namespace std::chrono_literals;
@@ -160,6 +162,70 @@ TEST_CASE("counts that may differ, do") {
   const auto count = static_cast<std::size_t>(world.rank());
   CHECK_NOTHROW(
       enter(world, {.name = "gather", .type = "float", .count = count, .root = 1, .equal_counts = false}).wait());
+}
+
+/// Every rank sends 1 + rank elements to each other; `expected`: what the last one expects of rank 0.
+Request uneven(const Communicator& world, const View<int>& received, std::size_t expected, bool in_place = false) {
+  const auto ranks = static_cast<std::size_t>(world.size()), rank = static_cast<std::size_t>(world.rank());
+  std::vector<std::size_t> sends(ranks, 1 + rank), receives(ranks);
+  for (std::size_t other = 0; other < ranks; ++other) receives[other] = 1 + other;
+  if (rank + 1 == ranks) receives[0] = expected;
+  std::size_t all = 0;
+  for (const auto count : receives) all += count;
+  const View<int> sent("sent", ranks * (1 + rank));
+  Kokkos::deep_copy(sent, world.rank());
+  const auto into = Kokkos::subview(received, std::pair(std::size_t{0}, all));
+  if (in_place) return kerkis::all_to_all(Host(), world, into, {.send_counts = receives, .receive_counts = receives});
+  return kerkis::all_to_all(Host(), world, sent, into, {.send_counts = sends, .receive_counts = receives});
+}
+
+TEST_CASE("an all_to_all of which two ranks have other counts") {
+  for (const bool in_place : {false, true}) {
+    for (const std::size_t expected : {0U, 3U}) {
+      const Communicator world(MPI_COMM_WORLD, "world", checked);
+      const View<int> received("received", 20);
+      const std::string text = thrown<CommError>([&] {
+        kerkis::barrier(world).detach();
+        Request request = uneven(world, received, expected, in_place), behind = kerkis::barrier(world);
+        behind.wait();
+        request.wait();
+      });
+      CHECK_MESSAGE(contains(text, "mismatched counts of all_to_all #2 over 'world': rank "), text);
+      if (!in_place) CHECK_MESSAGE(contains(text, ": rank 0 at checking.cpp:"), text);
+      if (!in_place) CHECK_MESSAGE(contains(text, message(", which receives ", expected, " from it")), text);
+      for (std::size_t i = 0; i < received.size(); ++i) CHECK(received(i) == 0);
+    }
+  }
+}
+
+TEST_CASE("an uneven all_to_all, with other collectives under way") {
+  const Communicator world(MPI_COMM_WORLD, "world", checked);
+  const View<int> first("first", 20), second("second", 20), sum("sum", 1);
+  sum(0) = 1;
+  Request one = uneven(world, first, 1), reduction = kerkis::all_reduce(Host(), world, sum);
+  Request two = uneven(world, second, 1);
+  if (world.rank() % 2 == 0) two.wait();
+  one.wait();
+  reduction.wait();
+  two.wait();
+  CHECK(sum(0) == world.size());
+  std::size_t i = 0;
+  for (int rank = 0; rank < world.size(); ++rank)
+    for (int j = 0; j <= rank; ++j, ++i) CHECK((first(i) == rank && second(i) == rank));
+}
+
+TEST_CASE("what a failure has stopped is not said to be never finished") {
+  CapturedStderr captured;
+  {
+    const View<float> view("view", 4);
+    try {
+      const Communicator world(MPI_COMM_WORLD, "world", checked);
+      const Request pending = kerkis::all_reduce(Host(), world, view);
+      kerkis::broadcast(Host(), world, view, {.root = world.rank() == 0 ? 0 : 1}).wait();
+    } catch (const CommError&) {
+    }
+  }
+  CHECK(captured.text().empty());
 }
 
 TEST_CASE("requests waited for in other orders, of several communicators") {

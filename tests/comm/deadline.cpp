@@ -6,6 +6,7 @@
 #include <kerkis/comm/hand_off.hpp>
 
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -154,6 +155,21 @@ TEST_CASE("a first report is a line on stderr, and the wait goes on") {
     CHECK_MESSAGE(contains(text, message("; rank ", ranks - 1, " has not come: rank ", ranks - 1)), text);
     CHECK(text.find("still waits") == text.rfind("still waits"));
   }
+}
+
+TEST_CASE("a long line on stderr is one write") {
+  int ends[2];
+  CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);  // keeps writes apart
+  const int before = dup(STDERR_FILENO);
+  dup2(ends[0], STDERR_FILENO);
+  const std::string text(3000, 'x');
+  kerkis::comm::print_error(text);
+  dup2(before, STDERR_FILENO);
+  std::string line(4096, '\0');
+  const ssize_t length = recv(ends[1], line.data(), line.size(), MSG_DONTWAIT);
+  line.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+  CHECK(line == "kerkis: " + text + "\n");
+  for (const int end : {ends[0], ends[1], before}) close(end);
 }
 
 TEST_CASE("the state of a process") {

@@ -105,6 +105,23 @@ TEST_CASE("windows for validation are spread from the beginning of the text to i
   CHECK(whole.load(0).rows() == 160);
 }
 
+TEST_CASE("texts and options that are not the same on all ranks") {
+  const Mesh<DataParallel<>> mesh(MPI_COMM_WORLD);
+  const int last = mesh.world().size() - 1;
+  if (last == 0) return;
+  const bool other = mesh.world().rank() == last;
+  const auto text = message(" must be the same on all ranks: 1 on rank 0, 2 on rank ", last);
+  const std::uint64_t one = other ? 2 : 1;
+  const auto size = static_cast<std::int64_t>(one);
+  CHECK_THROWS_WITH_AS(Loader(mesh, counting_text(), {.batch = size}), message("loader: batch", text).c_str(),
+                       InputError);
+  CHECK_THROWS_WITH_AS(Loader(mesh, counting_text(), {.context = size}), message("loader: context", text).c_str(),
+                       InputError);
+  CHECK_THROWS_WITH_AS(Loader(mesh, counting_text(), {.seed = one}), message("loader: seed", text).c_str(), InputError);
+  CHECK_THROWS_AS(Loader(mesh, counting_text(other ? 250 : 251), {}), InputError);
+  CHECK_THROWS_AS(Loader(mesh, std::vector<std::uint8_t>(100, other ? 1 : 2), {}), InputError);
+}
+
 TEST_CASE("texts and numbers that make no sense") {
   const Mesh<Serial> one;
   CHECK_THROWS_WITH_AS(Loader(one, counting_text(8), {.context = 8}),

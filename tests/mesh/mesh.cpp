@@ -6,6 +6,7 @@
 #include <kerkis/policy/pipeline.hpp>
 #include <kerkis/policy/tensor_parallel.hpp>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,30 @@ TEST_CASE("a plan of static extents: 2 × 2 × 2") {
   check_axis<axis::Tensor>(mesh, 1, 2);
   check_axis<axis::Data>(mesh, 2, 2);
   check_axis<axis::Pipeline>(mesh, 4, 2);
+}
+
+TEST_CASE("all communicators of a mesh have its options") {
+  const auto n = static_cast<int>(world_size());
+  if (n == 1) return;
+  const int t = n % 2 == 0 ? 2 : n;
+  using namespace std::chrono_literals;
+  const Mesh<Open> mesh(MPI_COMM_WORLD, {.wait = {.first_report = 7s, .deadline = 11s}, .check = true},
+                        tensor(static_cast<std::size_t>(t)), pipeline(1));
+  check_axis<axis::Tensor>(mesh, 1, t);
+  check_axis<axis::Data>(mesh, t, n / t);
+  for (const Communicator& one : {mesh.world(), mesh.communicator<axis::Tensor>()}) {
+    CHECK(one.options().wait.first_report == 7s);
+    CHECK(one.options().wait.deadline == 11s);
+    CHECK(one.options().check);
+  }
+  const Mesh<DataParallel<>> data(MPI_COMM_WORLD, {.largest_count = 5});
+  CHECK(data.communicator<axis::Data>().options().largest_count == 5);
+  CHECK(Mesh<DataParallel<>>(MPI_COMM_WORLD).world().options().largest_count == CommunicatorOptions().largest_count);
+}
+
+TEST_CASE("a mesh over MPI_COMM_NULL is refused") {
+  CHECK_THROWS_WITH_AS((Mesh<DataParallel<>>(MPI_COMM_NULL)), "a Mesh over MPI_COMM_NULL: this rank is in none",
+                       InputError);
 }
 
 TEST_CASE("one rank needs no communicator, and no MPI") {

@@ -48,6 +48,15 @@ TEST_CASE("names") {
   CHECK_THROWS_WITH_AS(Store<float>(model, 0), "two parameters are called 'gain'", kerkis::InputError);
 }
 
+TEST_CASE("a model has no memory before it has a store") {
+  auto model = Model<float>::make(4, 5);  // of some parameters this rank has nothing
+  CHECK_THROWS_WITH_AS(kerkis::require_memory(model),
+                       "the parameter 'rows' has no memory: make a Trainer or a ParameterStore first",
+                       kerkis::InputError);
+  const Store<float> store(model, 4);
+  CHECK_NOTHROW(kerkis::require_memory(model));
+}
+
 TEST_CASE("a model without parameters") {
   Model<float> none;
   const Store<float> store(none, 0);

@@ -347,6 +347,15 @@ class HostileTraces(TraceCase):
             self.assertIn("measured: step 9 ms", " ".join(root.itertext()))
         self.assertEqual(self.figures(*self.GPIPE, "--trace", self.path("trace.json")), self.figures(*self.GPIPE))
 
+    def test_another_schedule(self):
+        """The numbers of a schedule say nothing of a trace of another."""
+        self.write(gpipe_of_two(0))
+        for other, says in ((("--schedule", "gpipe", "--stages", 2, "--microbatches", 3), "has 4 actions of rank 0 in a step, the schedule has 6"),
+                            (("--schedule", "1f1b", "--stages", 2, "--microbatches", 2), "action 1 of rank 1 is forward of microbatch 1 in chunk 0, not backward")):
+            result = self.run_program(*other, "--json", "--trace", self.path("trace.json"))
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(says, result.stderr.decode())
+
     def test_replicas(self):
         """Of two pipelines the one with the lowest ranks."""
         late = [dict(e, ts=e["ts"] + 500, dur=e["dur"] * 2) for e in gpipe_of_two(0, (2, 3))]

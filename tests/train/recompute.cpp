@@ -129,6 +129,7 @@ TEST_CASE("the same bits") {
 TEST_CASE("a microbatch keeps the inputs of its segments") {
   const std::uint64_t hidden = rows * config.width * sizeof(double);
   Stage whole(config, {0, 5}, false, false, {}, {});
+  const kk::ParameterStore<double, Space> parameters(whole, 0);
   std::vector<Stage::Saved> saved;
   const std::uint64_t all = allocated([&] { saved.push_back(whole.make_saved(rows)); });
   CHECK(all > 5 * 16 * hidden);
@@ -136,6 +137,7 @@ TEST_CASE("a microbatch keeps the inputs of its segments") {
 
   for (const std::int64_t k : {1, 2, 3, 5}) {
     Stage stage(config, {0, 5}, false, false, {}, {}, kk::Recomputation::every(k));
+    const kk::ParameterStore<double, Space> store(stage, 0);
     const std::int64_t kept = (5 + k - 1) / k - 1;  // the first input is the caller's
     const std::uint64_t first = allocated([&] { saved.push_back(stage.make_saved(rows)); });
     CHECK(allocated([&] { saved.push_back(stage.make_saved(rows)); }) == static_cast<std::uint64_t>(kept) * hidden);
@@ -146,6 +148,7 @@ TEST_CASE("a microbatch keeps the inputs of its segments") {
 
   // First and last: embedding and head go with their segments.
   Stage stage(config, {0, 5}, true, true, {}, {}, kk::Recomputation::full());
+  const kk::ParameterStore<double, Space> store(stage, 0);
   saved.push_back(stage.make_saved(rows));
   CHECK(allocated([&] { saved.push_back(stage.make_saved(rows)); }) == 0);
 }

@@ -34,6 +34,8 @@ inline Request start_all_to_all(const Communicator& communicator, const Blocks& 
                         .order = to.type.order,
                         .count = from.count,
                         .equal_counts = sent.equal(),
+                        .sends = options.send_counts,
+                        .receives = options.receive_counts,
                         .where = where};
   const auto native = communicator.native();
   if (sent.equal() && sent.fit(communicator)) {

@@ -16,6 +16,7 @@
 
 #include <kerkis/comm/group.hpp>
 #include <kerkis/comm/mpi.hpp>
+#include <kerkis/comm/pair_counts.hpp>
 
 namespace kerkis::comm {
 
@@ -68,13 +69,34 @@ struct Fingerprint {
 class Fingerprints {
  public:
   Fingerprints(const Group& group, const Operation& operation)
-      : mine_(operation), all_(static_cast<std::size_t>(group.size)) {}
+      : mine_(operation), all_(static_cast<std::size_t>(group.size)) {
+    if (!operation.sends.empty()) pairs_.emplace(operation.sends, operation.receives);
+  }
 
   int start(const Group& group) {
     return MPI_Iallgather(&mine_, sizeof mine_, MPI_BYTE, all_.data(), sizeof mine_, MPI_BYTE, group.fingerprints,
                           &request_);
   }
   int test(int& done) { return MPI_Test(&request_, &done, MPI_STATUS_IGNORE); }
+
+  /// The same for the counts of an uneven all_to_all, once there is no mismatch and all collectives before it have
+  /// started: it uses their communicator.
+  int test_counts(const Group& group, int& done) { return pairs_ ? pairs_->advance(group.native, done) : MPI_SUCCESS; }
+
+  /// What two ranks send and receive, if they don't agree: the same words on every rank.
+  std::optional<std::string> mismatched_counts(const Group& group) const {
+    if (!pairs_) return {};
+    const auto& found = pairs_->found();
+    const auto wrong = std::find_if(found.begin(), found.end(), [](const WrongPair& one) { return one.sender >= 0; });
+    if (wrong == found.end()) return {};
+    const auto place = [&](std::int64_t rank) {
+      const Fingerprint& one = all_[static_cast<std::size_t>(rank)];
+      return message(group.who(static_cast<int>(rank)), " at ", one.file.data(), ":", one.line);
+    };
+    return message("mismatched counts of ", mine_.name.data(), " #", mine_.sequence, " over '", group.name,
+                   "': ", place(wrong->sender), " sends ", wrong->sent, " elements to ", place(wrong - found.begin()),
+                   ", which receives ", wrong->received, " from it");
+  }
 
   /// What two ranks have entered, if they don't agree: the same words on every rank.
   std::optional<std::string> mismatch(const Group& group, bool call_sites) const {
@@ -93,6 +115,7 @@ class Fingerprints {
  private:
   Fingerprint mine_;
   std::vector<Fingerprint> all_;
+  std::optional<PairCounts> pairs_;
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 

@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -54,7 +53,6 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
   ~Engine() {
     if (mpi_is_alive() && !poisoned()) close();
-    if (options_.check && poisoned()) report_unfinished();
     failures_->end();
     if (!mpi_is_alive() || poisoned())
       leak(std::move(operations_));
@@ -255,7 +253,7 @@ class Engine {
     if (!late && !first) return;
     const std::string text = report(operation, waited) + std::string(also);
     if (late) give_up(text, operation.operation);
-    std::fprintf(stderr, "kerkis: rank %d still waits: %s\n", rank(), text.c_str());
+    print_error(message("rank ", rank(), " still waits: ", text));
   }
   bool expired(std::chrono::milliseconds deadline, std::chrono::milliseconds waited) const {
     return waited >= (deadline.count() == 0 ? options_.wait.deadline : deadline);
@@ -329,6 +327,9 @@ class Engine {
         if (done == 0) return;
         if (const auto text = fingerprints->mismatch(group, options_.strict_call_sites))
           give_up(*text, operation.operation);
+        check_operation(fingerprints->test_counts(group, done), operation.operation);
+        if (done == 0) return;
+        if (const auto text = fingerprints->mismatched_counts(group)) give_up(*text, operation.operation);
       }
       const auto deferred = std::move(operation.deferred);
       group.waiting.erase(group.waiting.begin());
@@ -375,14 +376,12 @@ class Engine {
     }
   }
 
-  /// For the checking mode: at MPI_Finalize, or at the end of a poisoned communicator.
+  /// For the checking mode, at MPI_Finalize. What a failure has stopped is no mistake of the program.
   void report_unfinished() const noexcept {
-    std::string text;
-    if (!poisoned())
-      text = message("kerkis: rank ", rank(), ": communicator '", name_, "' has not ended before MPI_Finalize\n");
+    if (poisoned() || std::uncaught_exceptions() > 0) return;
+    print_error(message("rank ", rank(), ": communicator '", name_, "' has not ended before MPI_Finalize"));
     for (const auto& one : operations_)
-      if (one->under_way) text += message("kerkis: rank ", rank(), ": never finished: ", one->operation.text(), "\n");
-    std::fputs(text.c_str(), stderr);
+      if (one->under_way) print_error(message("rank ", rank(), ": never finished: ", one->operation.text()));
   }
 
   CommunicatorOptions options_;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
@@ -24,7 +23,9 @@ namespace kerkis {
 
 /// Of Environment and `run`.
 struct EnvironmentOptions {
-  int threads = 0;  ///< of Kokkos on each rank; 0: the cores this rank may use, shared with the ranks beside it
+  /// Of Kokkos on each rank. 0: as OMP_NUM_THREADS or KOKKOS_NUM_THREADS says; without them the cores this rank may
+  /// use, shared with the ranks beside it.
+  int threads = 0;
   std::chrono::milliseconds grace{5'000};  ///< how long a rank that failed waits for the others before it ends the job
   std::chrono::milliseconds deadline{3'600'000};  ///< the same for a rank that has finished
 };
@@ -73,11 +74,11 @@ class Environment {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Iallreduce(MPI_IN_PLACE, outcome.data(), 3, MPI_INT, MPI_MIN, world_, &request);
     if (!complete(request, status == 0 ? options_.deadline : options_.grace)) {
-      std::fprintf(stderr, "kerkis: rank %d: %s%sthe other ranks did not come to the end: the job is aborted\n", rank_,
-                   text.c_str(), text.empty() ? "" : "; ");
+      comm::print_error(message("rank ", rank_, ": ", text, text.empty() ? "" : "; ",
+                                "the other ranks did not come to the end: the job is aborted"));
       abort(status == 0 ? 1 : status);
     }
-    if (!text.empty() && outcome[0] == priority) std::fprintf(stderr, "kerkis: %s\n", text.c_str());
+    if (!text.empty() && outcome[0] == priority) comm::print_error(text);
     if (outcome[2] == 0) {
       if (outcome[0] == priority) abort(-outcome[1]);
       std::this_thread::sleep_for(options_.grace);  // the abort ends this rank
@@ -93,9 +94,13 @@ class Environment {
  private:
   void start_kokkos() {
     try {
-      Kokkos::initialize(Kokkos::InitializationSettings()
-                             .set_num_threads(options_.threads > 0 ? options_.threads : threads_per_rank())
-                             .set_disable_warnings(true));
+      auto settings = Kokkos::InitializationSettings().set_disable_warnings(true);
+      const bool asked = std::getenv("OMP_NUM_THREADS") != nullptr || std::getenv("KOKKOS_NUM_THREADS") != nullptr;
+      if (options_.threads > 0)
+        settings.set_num_threads(options_.threads);
+      else if (const int share = threads_per_rank(); !asked)  // which is collective
+        settings.set_num_threads(share);
+      Kokkos::initialize(settings);
       owns_kokkos_ = true;
     } catch (const std::exception& error) {
       const std::string text = message("Kokkos does not start: ", error.what());

@@ -4,13 +4,15 @@
 #include <mpi.h>
 #include <sched.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <exception>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -26,6 +28,17 @@
 
 namespace kerkis::comm {
 
+/// Prints "kerkis: ", `text` and the end of the line on stderr in one write, so that the lines of several ranks do not
+/// mix: stdio cuts what it does not buffer.
+inline void print_error(std::string_view text) noexcept {
+  const std::string line = message("kerkis: ", text, "\n");
+  for (std::string_view rest = line; !rest.empty();) {
+    const ssize_t written = ::write(STDERR_FILENO, rest.data(), rest.size());
+    if (written < 0 && errno != EINTR) return;  // nobody is left to tell
+    if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 /// What a request is doing, for messages and checks: "all_reduce #7 of 4096 float over 'data', called at
 /// trainer.hpp:88".
 struct Operation {
@@ -33,11 +46,12 @@ struct Operation {
   const char* type = "";   ///< of the elements; "" if there are none
   const char* order = "";  ///< of the elements, if it matters: "first index fastest"
   std::size_t count = 0;
-  int peer = -1;               ///< of a hand-off
-  int root = -1;               ///< of a collective that has one
-  const char* reduction = "";  ///< of a reduction
-  bool collective = true;      ///< every rank of the communicator takes part
-  bool equal_counts = true;    ///< and `count` is the same on all of them
+  int peer = -1;                                     ///< of a hand-off
+  int root = -1;                                     ///< of a collective that has one
+  const char* reduction = "";                        ///< of a reduction
+  bool collective = true;                            ///< every rank of the communicator takes part
+  bool equal_counts = true;                          ///< and `count` is the same on all of them
+  std::span<const std::size_t> sends{}, receives{};  ///< of an uneven all_to_all, by rank; read while it is called
   std::source_location where{};
   const char* axis = "";       ///< the communicator's name; it sets this and the number
   std::uint64_t sequence = 0;  ///< among its collectives, or among this rank's hand-offs
@@ -157,7 +171,7 @@ inline LeftBehind& left_behind() {
 
 /// For a destructor, which can't throw: prints the error, and Environment ends the job for it.
 inline void report_unheard(const char* during, const std::exception& error) noexcept {
-  std::fprintf(stderr, "kerkis: while %s: %s\n", during, error.what());
+  print_error(message("while ", during, ": ", error.what()));
   left_behind().unheard = true;
 }
 

@@ -13,6 +13,7 @@
 #include <kerkis/core/partition.hpp>
 #include <kerkis/core/philox.hpp>
 #include <kerkis/mesh/mesh.hpp>
+#include <kerkis/module/require_same.hpp>
 #include <kerkis/nn/token_batch.hpp>
 
 namespace kerkis {
@@ -34,11 +35,19 @@ class TokenLoader {
  public:
   using Batch = TokenBatch<Space>;  ///< a replica's share of a step
 
-  /// Throws InputError if the text is shorter than a window of context + 1 bytes, or a number is below 1.
+  /// Collective over the mesh. Throws InputError if the text is shorter than a window of context + 1 bytes, a number is
+  /// below 1, or the text or an option is not the same on every rank.
   template <class Plan, class Place>
   TokenLoader(const Mesh<Plan, Place>& mesh, std::vector<std::uint8_t> text, TokenLoaderOptions options)
       : text_(std::move(text)), options_(options), replicas_(mesh.template extent<axis::Data>()),
         replica_(mesh.template coordinate<axis::Data>()) {
+    require_same(mesh.world(), "loader",
+                 {{"batch", message(options.batch)},
+                  {"context", message(options.context)},
+                  {"steps", message(options.steps)},
+                  {"seed", message(options.seed)},
+                  {"the size of the text", message(text_.size())},
+                  {"the text's checksum", message(comm::checksum_of(text_.data(), text_.size()))}});
     require(options.batch >= 1, "loader: a batch of ", options.batch, " sequences: at least 1 is needed");
     require(options.context >= 1, "loader: a context of ", options.context, " tokens: at least 1 is needed");
     require(size() > options.context, "loader: a text of ", size(), " bytes is too short for sequences of ",
@@ -109,7 +118,7 @@ class TokenLoader {
     }
     Kokkos::deep_copy(tokens_, host_tokens_);
     Kokkos::deep_copy(targets_, host_targets_);
-    return {tokens_, targets_, share.begin};
+    return {tokens_, targets_, share.begin, options_.context};
   }
 
   std::vector<std::uint8_t> text_;

@@ -33,14 +33,19 @@ class Mesh {
 
  public:
   /// One rank, without MPI. Every extent is 1.
-  Mesh() : Mesh(nullptr, 1, {}) {
+  Mesh() : Mesh(nullptr, 1, {}, {}) {
     require(size_ == 1, "a mesh without a communicator has one rank; the plan ", description(), " wants ", size_);
   }
 
-  /// The grid over the ranks of `user`, which is duplicated and stays the caller's.
+  /// The grid over the ranks of `user`, which is duplicated and stays the caller's; MPI_COMM_NULL is an InputError.
   template <class... Axes>
-  explicit Mesh(MPI_Comm user, AxisExtent<Axes>... extents)
-      : Mesh(&user, size_of(user), {Named{Axes::name, extents.value}...}) {
+  explicit Mesh(MPI_Comm user, AxisExtent<Axes>... extents) : Mesh(user, CommunicatorOptions(), extents...) {}
+
+  /// The same where all its communicators have these options: Mesh<Plan> mesh(comm, {.wait = {.deadline = 60s}},
+  /// tensor(2)). A mesh of one rank communicates nothing, and needs none.
+  template <class... Axes>
+  Mesh(MPI_Comm user, const CommunicatorOptions& options, AxisExtent<Axes>... extents)
+      : Mesh(&user, size_of(user), {Named{Axes::name, extents.value}...}, options) {
     static_assert((... && !std::is_void_v<typename Traits::template on<Axes>>),
                   "kerkis: an extent is given for an axis that the plan does not have");
     static_assert((... && (Traits::template extent<Axes> == dynamic)),
@@ -102,14 +107,15 @@ class Mesh {
     Communicator communicator;
   };
 
-  Mesh(const MPI_Comm* user, std::size_t ranks, std::vector<Named> given) : size_(ranks) {
+  Mesh(const MPI_Comm* user, std::size_t ranks, std::vector<Named> given, const CommunicatorOptions& options)
+      : size_(ranks) {
     Traits::for_each(
         [&]<class P>() { axes_.push_back({P::axis::name, mesh::place<typename P::axis>(Place{}), P::extent, 0, {}}); });
     std::stable_sort(axes_.begin(), axes_.end(), [](const Axis& a, const Axis& b) { return a.place < b.place; });
     resolve(given);
     if (user == nullptr || ranks == 1) return;
 
-    world_ = Communicator(*user);
+    world_ = Communicator(*user, "world", options);
     std::size_t stride = 1;
     const auto rank = static_cast<std::size_t>(world_.rank());
     for (Axis& axis : axes_) {
@@ -151,6 +157,7 @@ class Mesh {
   static std::size_t size_of(MPI_Comm user) {
     require(comm::mpi_is_alive(),
             "a Mesh over a communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
+    require(user != MPI_COMM_NULL, "a Mesh over MPI_COMM_NULL: this rank is in none");
     int size = 0;
     comm::check(MPI_Comm_size(user, &size), "MPI_Comm_size");
     return static_cast<std::size_t>(size);

@@ -46,7 +46,11 @@ class AnyModule {
 
   std::int64_t input_columns() const { return is_->input_columns(); }
   std::int64_t output_columns() const { return is_->output_columns(); }
-  Saved make_saved(std::int64_t rows) { return is_->make_saved(rows); }
+  /// Throws InputError if its parameters have no memory yet.
+  Saved make_saved(std::int64_t rows) {
+    require_memory(*this);
+    return is_->make_saved(rows);
+  }
   void forward(Context& context, const View& input, const View& output, Saved& saved) {
     is_->forward(context, input, output, saved);
   }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <kerkis/core/error.hpp>
 #include <kerkis/core/partition.hpp>
 #include <kerkis/module/matrix.hpp>
 
@@ -72,5 +73,15 @@ struct Parameter {
     return {std::move(name), std::move(shape), dimension, slice, false, decays, true, initial, {}, {}};
   }
 };
+
+/// Throws InputError if a parameter of `m`, a module or a stage, has no memory: for `make_saved`, which comes before
+/// any pass.
+template <class M>
+void require_memory(M& m) {
+  m.for_each_parameter([](const auto& parameter) {
+    require(static_cast<std::int64_t>(parameter.value.extent(0)) == parameter.size(), "the parameter '", parameter.name,
+            "' has no memory: make a Trainer or a ParameterStore first");
+  });
+}
 
 }  // namespace kerkis

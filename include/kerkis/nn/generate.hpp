@@ -12,6 +12,7 @@
 
 #include <kerkis/comm/broadcast.hpp>
 #include <kerkis/mesh/mesh.hpp>
+#include <kerkis/module/require_same.hpp>
 #include <kerkis/nn/generation_stage.hpp>
 #include <kerkis/nn/gpt.hpp>
 #include <kerkis/pipeline/executor.hpp>
@@ -24,10 +25,12 @@ namespace kerkis::nn {
 /// the last stage chooses, and the first goes on with its choice. With as many prompts as there are stages no rank
 /// waits, but once every 64 tokens, when all hear what was chosen.
 ///
-/// The choice is made by Gumbel noise counted by (token, position), so that every plan chooses alike (up to rounding),
-/// whatever else is generated together. Every rank of the mesh calls it and gets the new tokens; data replicas do the
-/// same work. The last `context` tokens of a text are seen. Throws InputError for an empty prompt, or one with tokens
-/// outside the vocabulary.
+/// The choice is made by Gumbel noise counted by (token, position in the text), so that every plan chooses alike (up to
+/// rounding), whatever else is generated together, and a text that is continued twice with one seed is the one that is
+/// continued once by as much. Every rank of the mesh calls it, with the same prompts and options, and gets the new
+/// tokens; data replicas do the same work. The last `context` tokens of a text are seen. Throws InputError, on every
+/// rank, for an empty prompt, one with tokens outside the vocabulary, prompts or options that are not the same on all
+/// ranks, or a model whose parameters have no memory yet.
 template <class T, class Plan, class Place, class Space>
 class Generator {
   static_assert(std::numeric_limits<T>::digits >= 24, "kerkis: tokens go from stage to stage as float or double");
@@ -50,6 +53,17 @@ class Generator {
 
   /// The tokens that continue each of several prompts, which may have different lengths.
   std::vector<Text> together(Context<Space> context, std::vector<Text> prompts, const GenerateOptions& options) {
+    std::vector<std::int32_t> words;  // each prompt behind its length
+    for (const Text& prompt : prompts) {
+      words.push_back(static_cast<std::int32_t>(prompt.size()));
+      words.insert(words.end(), prompt.begin(), prompt.end());
+    }
+    require_same(mesh_.world(), "generate",
+                 {{"tokens", message(options.tokens)},
+                  {"temperature", message(options.temperature)},
+                  {"seed", message(options.seed)},
+                  {"the number of prompts", message(prompts.size())},
+                  {"the prompts' checksum", message(comm::checksum_of(words.data(), words.size() * sizeof words[0]))}});
     for (const Text& prompt : prompts) {
       require(!prompt.empty(), "generate: the prompt is empty");
       for (const std::int32_t token : prompt)
@@ -75,7 +89,7 @@ class Generator {
         pipeline, schedule::forward_only(placement, sequences * static_cast<int>(tokens), sequences),
         std::move(pointers), model_.context());
     for (std::int64_t done = 0; done < options.tokens; done += tokens)
-      pass(executor, context, placement.rank_of(placement.stages() - 1), done, std::min(tokens, options.tokens - done),
+      pass(executor, context, placement.rank_of(placement.stages() - 1), std::min(tokens, options.tokens - done),
            added);
     return added;
   }
@@ -95,9 +109,9 @@ class Generator {
     return stages;
   }
 
-  /// So many more tokens of each text, behind those that are `done`; `root` has the last stage.
+  /// So many more tokens of each text; `root` has the last stage.
   template <class Executor>
-  void pass(Executor& executor, const Context<Space>& context, int root, std::int64_t done, std::int64_t tokens,
+  void pass(Executor& executor, const Context<Space>& context, int root, std::int64_t tokens,
             std::vector<Text>& added) {
     const std::size_t sequences = added.size();
     std::vector<std::size_t> lengths;
@@ -108,7 +122,6 @@ class Generator {
         all.push_back({.context = model_.context(),
                        .sequence = s,
                        .length = static_cast<std::int64_t>(lengths[s]) + t,
-                       .step = done + t,
                        .fed = t > 0});
     generation_.chosen.assign(all.size(), 0);
     executor.evaluate(context, all);

@@ -30,8 +30,7 @@ struct GenerateOptions {
 struct NextToken {
   std::int64_t context = 0;       ///< rows that the model computes
   std::size_t sequence = 0;       ///< which of those that are generated together
-  std::int64_t length = 0;        ///< of its text before this token
-  std::int64_t step = 0;          ///< tokens generated before this one
+  std::int64_t length = 0;        ///< of its text before this token, which is its position
   bool fed = false;               ///< the last stage sends the token before it
   std::int64_t first_sample = 0;  ///< of no use here: nothing is dropped
 
@@ -109,7 +108,7 @@ class GenerationStage {
     const auto host =
         Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), Kokkos::subview(logits, row, Kokkos::ALL));
     const GenerateOptions& options = generation_->options;
-    const Random random(options.seed + next.sequence, stream_of("generate"), static_cast<std::uint32_t>(next.step));
+    const Random random(options.seed + next.sequence, stream_of("generate"), static_cast<std::uint32_t>(next.length));
     HostVector mine("kerkis::generate::mine", 2),
         all("kerkis::generate::all", 2 * static_cast<std::size_t>(tensor_.size()));
     mine(0) = -std::numeric_limits<double>::infinity();

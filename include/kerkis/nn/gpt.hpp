@@ -9,6 +9,7 @@
 
 #include <kerkis/core/layer_costs.hpp>
 #include <kerkis/mesh/mesh.hpp>
+#include <kerkis/module/require_same.hpp>
 #include <kerkis/nn/gpt_stage.hpp>
 #include <kerkis/policy/pipeline_options.hpp>
 #include <kerkis/schedule/chosen.hpp>
@@ -26,11 +27,11 @@ class Gpt {
   using ExecutionSpace = Space;
   using Stage = GptStage<T, Space>;  ///< any of its stages
 
-  /// Collective over the mesh if weights are tied across stages. Throws InputError if the configuration makes no sense,
-  /// or the options do not fit the plan.
+  /// Collective over the mesh. Throws InputError if the configuration makes no sense, the options do not fit the plan,
+  /// or one of them is not the same on every rank.
   template <class Place>
   Gpt(const Mesh<Plan, Place>& mesh, GptConfig config, const PipelineOptions& options = {})
-      : config_(config), schedule_(policy::chosen_schedule<Plan>(options)),
+      : config_(same(mesh.world(), config, options)), schedule_(policy::chosen_schedule<Plan>(options)),
         placement_(schedule_.placement({mesh.template extent<axis::Pipeline>(), 1, options.chunks})) {
     config.check();
     require(placement_.well_formed(), "gpt: the schedule ", schedule_.name(), " does not place ", placement_.stages(),
@@ -104,6 +105,24 @@ class Gpt {
   const std::vector<Borrowed>& borrowed() const { return borrowed_; }
 
  private:
+  /// Compares first of all: ranks that differ would build models that do not fit each other, or wait for each other.
+  static const GptConfig& same(const Communicator& world, const GptConfig& config, const PipelineOptions& options) {
+    std::string costs = message(options.costs.before, " ", options.costs.after);
+    for (const double cost : options.costs.layers) costs += message(" ", cost);
+    require_same(world, "gpt",
+                 {{"layers", message(config.layers)},
+                  {"heads", message(config.heads)},
+                  {"width", message(config.width)},
+                  {"context", message(config.context)},
+                  {"vocabulary", message(config.vocabulary)},
+                  {"dropout", message(config.dropout)},
+                  {"tied", message(config.tied)},
+                  {"schedule", options.schedule ? options.schedule->name() : "none"},
+                  {"chunks", message(options.chunks)},
+                  {"recompute", options.recompute ? message(options.recompute->segment) : "none"},
+                  {"costs", std::move(costs)}});
+    return config;
+  }
   Stage* holder() const {
     for (const auto& chunk : chunks_)
       if (chunk->table()) return chunk.get();

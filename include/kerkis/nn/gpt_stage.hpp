@@ -123,7 +123,9 @@ class GptStage {
     if (head_) head_->for_each_parameter(f);
   }
 
+  /// Throws InputError if its parameters have no memory yet.
   Saved make_saved(std::int64_t rows) {
+    require_memory(*this);
     Saved saved;
     saved.input.hidden.resize(blocks_.size() + 1);
     for (std::size_t b = 0; b <= blocks_.size(); ++b)

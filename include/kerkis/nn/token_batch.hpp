@@ -43,6 +43,7 @@ struct TokenBatch {
   Tokens tokens;                  ///< [sequence][position]
   Tokens targets;                 ///< the same extent; negative: not scored
   std::int64_t first_sample = 0;  ///< global index, within the step, of the first sequence
+  std::int64_t context = 0;       ///< tokens of a sequence, if they are known
 
   /// Throws InputError if a token is no word of the vocabulary. Fences.
   void check_tokens(const ExecutionSpace& execution, std::int64_t vocabulary) const {
@@ -72,7 +73,7 @@ struct TokenBatch {
   TokenBatch slice(std::int64_t begin, std::int64_t end, std::int64_t context_length) const {
     const auto count = static_cast<std::size_t>((end - begin) * context_length);
     return {Tokens(tokens.data() + begin * context_length, count),
-            Tokens(targets.data() + begin * context_length, count), first_sample + begin};
+            Tokens(targets.data() + begin * context_length, count), first_sample + begin, context_length};
   }
 
  private:

@@ -47,7 +47,14 @@ struct AdamW {
   double epsilon = 1e-8;        ///< added to the root of the second moment
   double weight_decay = 0.1;    ///< times the learning rate: the share of a matrix's values that a step takes away
 
-  /// The moments of every parameter of a store. Copies of the store's arrays: 2 sizeof(T) bytes per parameter more.
+  /// Calls f(name, value) with each of them.
+  template <class F>
+  void for_each_option(F&& f) const {
+    f("learning_rate", learning_rate), f("beta1", beta1), f("beta2", beta2), f("epsilon", epsilon);
+    f("weight_decay", weight_decay);
+  }
+
+  /// The moments of every parameter of a store. 2 sizeof(T) bytes per parameter more.
   template <class T, class ExecutionSpace>
   class State {
    public:

@@ -12,7 +12,7 @@ namespace kerkis::optim {
 struct WarmupCosine {
   std::int64_t warmup = 0;  ///< steps
   std::int64_t steps = 1;   ///< of the whole run
-  double floor = 0.1;       ///< the last factor
+  double floor = 0.1;       ///< the factor that it goes down to
 
   /// The factor of a step, counted from 0; `floor` behind the last.
   double operator()(std::int64_t step) const {

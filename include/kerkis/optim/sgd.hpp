@@ -46,6 +46,12 @@ struct Sgd {
   double momentum = 0;          ///< the share of the velocity that a step keeps
   double weight_decay = 0;      ///< times the value, added to the gradient of a matrix
 
+  /// Calls f(name, value) with each of them.
+  template <class F>
+  void for_each_option(F&& f) const {
+    f("learning_rate", learning_rate), f("momentum", momentum), f("weight_decay", weight_decay);
+  }
+
   /// The velocities, if there is momentum.
   template <class T, class ExecutionSpace>
   class State {

@@ -48,6 +48,7 @@ class PipelineExecutor {
       : pipeline_(std::move(pipeline)), table_(checked(table, pipeline_, stages)), stages_(std::move(stages)),
         rows_(rows), main_(detail::make_program(table, pipeline_.rank())), boundaries_(main_.buffers.size()),
         kept_(stages_.size()), live_(stages_.size()) {
+    require(rows >= 0, "pipeline: microbatches of ", rows, " rows");
     for (int chunk = 0; chunk < table_.chunks(); ++chunk) {
       const int stage = table_.stage(pipeline_.rank(), chunk);
       const Stage& its = *stages_[static_cast<std::size_t>(chunk)];
@@ -152,6 +153,8 @@ class PipelineExecutor {
   }
 
   void add_boundary(int boundary, const Matrices& matrices, int neighbour) {
+    for (const auto& matrix : matrices)
+      require(matrix.columns >= 0, "pipeline: a matrix of ", matrix.columns, " columns behind stage ", boundary);
     for (const Direction direction : {Direction::forward, Direction::backward}) {
       Buffers& its = boundaries_[Program::row(boundary, direction)];
       const bool again = its.layout.columns != Rows{};
@@ -193,8 +196,8 @@ class PipelineExecutor {
     live_.reset();
     if constexpr (changes_rows) made_rows_.resize(stages_.size() * microbatches.size());
     for (const Microbatch& microbatch : microbatches)
-      require(microbatch.rows() <= rows_, "pipeline: a microbatch of ", microbatch.rows(), " rows; the executor has ",
-              "room for ", rows_);
+      require(microbatch.rows() >= 0 && microbatch.rows() <= rows_, "pipeline: a microbatch of ", microbatch.rows(),
+              " rows; the executor has room for 0 to ", rows_);
     ++pass_;
     std::size_t posted = 0;
     post(program, context, posted, program.posted_first);

@@ -48,17 +48,18 @@ inline std::int64_t clock_offset(const Communicator& communicator) {
 }
 
 /// Writes the events of all ranks as one file of Chrome's trace event format, which chrome://tracing and Perfetto
-/// show: a process per rank, named by `label`, on rank 0's clock, in microseconds from the first event; messages are
-/// arrows. Collective; rank 0 writes. Throws InputError on every rank if the file can't be written.
+/// show: a process per rank, named by `label` (its first 92 bytes), on rank 0's clock, in microseconds from the first
+/// event; messages are arrows. Collective; rank 0 writes. Throws InputError on every rank if the file can't be written.
 inline void write_chrome(const std::string& path, const Communicator& communicator, const Recorder& recorder,
                          const std::string& label) {
   const Kokkos::DefaultHostExecutionSpace host;
   const std::int64_t offset = clock_offset(communicator);
   std::vector<Event> mine = recorder.events();
   for (Event& event : mine) event.start += offset, event.end += offset;
-  Event name;  // travels in front of the rank's events
-  label.copy(name.name, sizeof name.name - 1);
-  mine.insert(mine.begin(), name);
+  // The label travels in front of the rank's events, in pieces.
+  constexpr std::size_t pieces = 4, piece = sizeof(Event::name) - 1;
+  mine.insert(mine.begin(), pieces, Event{});
+  for (std::size_t i = 0; i < pieces && i * piece < label.size(); ++i) label.copy(mine[i].name, piece, i * piece);
 
   const auto ranks = static_cast<std::size_t>(communicator.size());
   using Unmanaged = Kokkos::MemoryTraits<Kokkos::Unmanaged>;
@@ -94,9 +95,11 @@ inline void write_chrome(const std::string& path, const Communicator& communicat
     std::size_t next = 0;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const std::size_t end = next + counts[rank];
-      put({{"ph", "M"}, {"name", "process_name"}, {"pid", rank}, {"args", {{"name", all[next].name}}}});
+      std::string its_label;
+      for (std::size_t i = 0; i < pieces; ++i) its_label += all[next++].name;
+      put({{"ph", "M"}, {"name", "process_name"}, {"pid", rank}, {"args", {{"name", its_label}}}});
       put({{"ph", "M"}, {"name", "process_sort_index"}, {"pid", rank}, {"args", {{"sort_index", rank}}}});
-      for (++next; next < end; ++next) {
+      for (; next < end; ++next) {
         const Event& event = all[next];
         const double start = microseconds(event.start), stop = microseconds(event.end);
         nlohmann::json json{{"ph", "X"}, {"name", event.name}, {"pid", rank},

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -23,19 +22,9 @@
 #include <kerkis/policy/pipeline.hpp>
 #include <kerkis/train/gradient_norm.hpp>
 #include <kerkis/train/stepper.hpp>
+#include <kerkis/train/trainer_options.hpp>
 
 namespace kerkis {
-
-/// Of Trainer. The same on every rank.
-struct TrainerOptions {
-  int microbatches = 0;    ///< per data replica, if the plan leaves them open; 0: one per pipeline rank
-  double clip = 0;         ///< gradients are scaled by min(1, clip / norm); 0: never
-  std::uint64_t seed = 1;  ///< of initial weights and dropout
-  std::function<double(std::int64_t step)> schedule = {};  ///< a factor on the optimizer's learning rate; none: 1
-  /// No pipeline rank waits for the gradients of the others before it takes its step and begins the next one (see
-  /// Trainer). Nothing changes where the pipeline has one rank.
-  bool post_validation = false;
-};
 
 /// Trains a model under the plan of its mesh. Every rank calls the same members in the same order. The model, which
 /// must outlive the trainer, gives its stages, the schedule's table, its parameters and what is shared between stages
@@ -45,7 +34,7 @@ struct TrainerOptions {
 /// as they become ready, one small reduction of (loss, weight, squared norm) over all ranks, one division, one pass of
 /// the optimizer. What a rank throws is announced to the others, so that none waits for it.
 ///
-/// With post-validation (Qi et al. 2023, "Zero bubble pipeline parallelism", arXiv:2401.10241, section 4) the reduction
+/// With post-validation (Qi et al. 2024, "Zero bubble pipeline parallelism", arXiv:2401.10241, section 4) the reduction
 /// does not hold the ranks of a pipeline together: each takes the optimizer's step as soon as its own gradients are
 /// complete, as if they were finite and not to be clipped, and begins the next step. Before its first backward pass
 /// there, at the latest, it has the sums, the same on all ranks. If they say otherwise, each rank takes its step back
@@ -68,11 +57,12 @@ class Trainer {
   using PipelinePolicy = typename plan_traits<Plan>::template on<axis::Pipeline>;
 
  public:
-  /// Gives the model's parameters their memory and initial values.
+  /// Gives the model's parameters their memory and initial values. Collective over the mesh. Throws InputError, before
+  /// anything is done, if an option of the trainer or the optimizer makes no sense, or is not the same on every rank.
   Trainer(const Mesh<Plan, Place>& mesh, Model& model, Optimizer optimizer, TrainerOptions options = {},
           Space execution = Space())
-      : model_(model), options_(std::move(options)), execution_(std::move(execution)), world_(mesh.world()),
-        pipeline_(mesh.template communicator<axis::Pipeline>()),
+      : model_(model), options_(detail::checked(mesh.world(), optimizer, std::move(options))),
+        execution_(std::move(execution)), world_(mesh.world()), pipeline_(mesh.template communicator<axis::Pipeline>()),
         replica_(mesh.template coordinate<axis::Data>() * mesh.template extent<axis::Tensor>() +
                  mesh.template coordinate<axis::Tensor>()),
         replicas_(mesh.template extent<axis::Data>() * mesh.template extent<axis::Tensor>()),
@@ -240,6 +230,8 @@ class Trainer {
   /// Makes the executor for the batch's size, at the first call or when a batch is larger than all before.
   void prepare(const Batch& batch) {
     const std::int64_t length = model_.context();
+    require(batch.context == 0 || batch.context == length, "trainer: a batch has sequences of ", batch.context,
+            " tokens, but the model's context is ", length);
     require(batch.rows() % length == 0 && batch.tokens.extent(0) == batch.targets.extent(0), "trainer: ", batch.rows(),
             " tokens and ", batch.targets.extent(0), " targets are not whole sequences of ", length);
     const std::int64_t rows = std::max(length, partition(batch.rows() / length, microbatches_, 0).size() * length);
