@@ -109,4 +109,11 @@ if(testing IN_LIST kerkis_needs)
 endif()
 
 set(kerkis_missing ${kerkis_missing_comm} ${kerkis_missing_kerkis} ${kerkis_missing_asio} ${kerkis_missing_testing})
+foreach(kerkis_component IN LISTS kerkis_needs)
+  if(NOT kerkis_component MATCHES "^(comm|kerkis|asio|testing)$")
+    set(kerkis_missing_${kerkis_component}
+        "a component named ${kerkis_component}, which it does not have: they are comm, kerkis, asio and testing")
+    list(APPEND kerkis_missing "${kerkis_missing_${kerkis_component}}")
+  endif()
+endforeach()
 unset(kerkis_component)

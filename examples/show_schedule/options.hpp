@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>

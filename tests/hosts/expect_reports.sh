@@ -3,7 +3,7 @@
 # reported, once each and less than 10 s after their last success (the deadline is 3 s), that they have caught an all_reduce and the pattern.
 ranks=$1 pattern=$2
 shift 2
-folder=$(mktemp -d "$PWD/reports.XXXXXX") && cd "$folder" || exit 1
+folder=$(mktemp -d -p "$PWD") && cd "$folder" || exit 1
 "$@" </dev/null
 status=$?
 output=$(cat report.* 2>/dev/null)

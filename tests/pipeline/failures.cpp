@@ -65,14 +65,15 @@ struct Misfit {
   }
 };
 
-std::string stream(const std::function<void(const kk::Communicator&, Misfit&, std::vector<Samples>&)>& spoil) {
+std::string stream(const std::function<void(const kk::Communicator&, Misfit&, std::vector<Samples>&)>& spoil,
+                   std::int64_t rows = 4) {
   return error_of([&](const kk::Communicator& world) {
     Misfit stage;
     std::vector<Samples> samples{{0, 4}, {4, 3}, {7, 4}};
     spoil(world, stage, samples);
     kk::PipelineExecutor<Misfit> executor(
         world, kk::schedule::make_table<kk::ForwardOnly>({world.size(), static_cast<int>(samples.size())}), {&stage},
-        4);
+        rows);
     kk::Workspace<Space> workspace;
     executor.evaluate(context(world, workspace, kk::Mode::evaluation), samples);
   });
@@ -141,18 +142,11 @@ TEST_CASE("a message that is not what was due is an error on every rank") {
     CHECK_MESSAGE(contains(text, "4 x 4"), text);
   }
   SUBCASE("fewer than none") {
-    const auto stream_of = [](std::int64_t room, std::int64_t count, std::int64_t columns) {
-      return error_of([=](const kk::Communicator& world) {
-        Misfit stage;
-        stage.below = columns;
-        kk::Workspace<Space> workspace;
-        const std::vector<Samples> samples{{0, count}, {4, 3}};
-        kk::PipelineExecutor<Misfit> executor(world, kk::schedule::make_table<kk::ForwardOnly>({world.size(), 2}),
-                                              {&stage}, room);
-        executor.evaluate(context(world, workspace, kk::Mode::evaluation), samples);
-      });
-    };
-    const auto of_rows = stream_of(-3, 4, 3), of_one = stream_of(4, -1, 3), of_columns = stream_of(4, 4, -3);
+    const auto of_rows = stream([](const kk::Communicator&, Misfit&, std::vector<Samples>&) {}, -3);
+    const auto of_one =
+        stream([](const kk::Communicator&, Misfit&, std::vector<Samples>& samples) { samples[0].count = -1; });
+    const auto of_columns =
+        stream([](const kk::Communicator&, Misfit& stage, std::vector<Samples>&) { stage.below = -3; });
     CHECK_MESSAGE(contains(of_rows, "microbatches of -3 rows"), of_rows);
     CHECK_MESSAGE(contains(of_one, "a microbatch of -1 rows"), of_one);
     CHECK_MESSAGE(contains(of_columns, "-3 columns"), of_columns);

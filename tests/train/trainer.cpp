@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "../comm/thrown.hpp"
 #include "equivalence.hpp"
 
 namespace kk = kerkis;
@@ -235,27 +236,12 @@ TEST_CASE("options that make no sense") {
   CHECK_THROWS_AS(generate.together(trainer.context(kk::Mode::evaluation), {{1}, {}}, {}), kk::InputError);
 }
 
-namespace {
-
-/// What is thrown on this rank, if it is an InputError.
-template <class F>
-std::string input_error(F&& f) {
-  try {
-    f();
-  } catch (const kk::InputError& error) {
-    return error.what();
-  }
-  return {};
-}
-
-}  // namespace
-
 TEST_CASE("options that are not the same on all ranks") {
   const auto mesh = some_mesh(MPI_COMM_WORLD);
   const kk::Communicator& world = mesh.world();
   const bool other = world.size() > 1 && world.rank() == world.size() - 1;
   const auto differs = [&](const char* what, const auto& first, const auto& last) {
-    if (world.size() == 1) return std::string();
+    if (world.size() == 1) return std::string("nothing");
     return kk::message(what, " must be the same on all ranks: ", first, " on rank 0, ", last, " on rank ",
                        world.size() - 1);
   };
@@ -263,32 +249,33 @@ TEST_CASE("options that are not the same on all ranks") {
   const kk::nn::GptConfig config = Case{.name = ""}.model;
   kk::nn::GptConfig changed = config;
   if (other) changed.layers = 6;
-  CHECK(input_error([&] { Model(mesh, changed, scheduled("1f1b")); }) == differs("gpt: layers", 4, 6));
+  CHECK(thrown<kk::InputError>([&] { Model(mesh, changed, scheduled("1f1b")); }) == differs("gpt: layers", 4, 6));
   changed = config;
   if (other) changed.heads = 5;  // which makes no sense either
-  CHECK(input_error([&] { Model(mesh, changed, scheduled("1f1b")); }) == differs("gpt: heads", 4, 5));
+  CHECK(thrown<kk::InputError>([&] { Model(mesh, changed, scheduled("1f1b")); }) == differs("gpt: heads", 4, 5));
   changed = config;
   if (other) changed.tied = false;
-  CHECK(input_error([&] { Model(mesh, changed, scheduled("1f1b")); }) == differs("gpt: tied", 1, 0));
-  CHECK(input_error([&] { Model(mesh, config, scheduled(other ? "gpipe" : "1f1b")); }) ==
+  CHECK(thrown<kk::InputError>([&] { Model(mesh, changed, scheduled("1f1b")); }) == differs("gpt: tied", 1, 0));
+  CHECK(thrown<kk::InputError>([&] { Model(mesh, config, scheduled(other ? "gpipe" : "1f1b")); }) ==
         differs("gpt: schedule", "1f1b", "gpipe"));
 
   Model model(mesh, config, scheduled("1f1b"));
-  CHECK(input_error([&] { kk::Trainer(mesh, model, kk::optim::Sgd{}, {.seed = other ? 2u : 1u}); }) ==
+  CHECK(thrown<kk::InputError>([&] { kk::Trainer(mesh, model, kk::optim::Sgd{}, {.seed = other ? 2u : 1u}); }) ==
         differs("trainer: seed", 1, 2));
-  CHECK(input_error([&] { kk::Trainer(mesh, model, kk::optim::Sgd{}, {.microbatches = other ? 3 : 4}); }) ==
+  CHECK(thrown<kk::InputError>([&] { kk::Trainer(mesh, model, kk::optim::Sgd{}, {.microbatches = other ? 3 : 4}); }) ==
         differs("trainer: microbatches", 4, 3));
-  CHECK(input_error([&] { kk::Trainer(mesh, model, kk::optim::AdamW{.beta1 = other ? 0.5 : 0.25}); }) ==
+  CHECK(thrown<kk::InputError>([&] { kk::Trainer(mesh, model, kk::optim::AdamW{.beta1 = other ? 0.5 : 0.25}); }) ==
         differs("trainer: the optimizer's beta1", 0.25, 0.5));
 
   kk::Trainer trainer(mesh, model, kk::optim::Sgd{});  // and nothing is broken
   kk::nn::Generator generate(mesh, model);
   auto context = trainer.context(kk::Mode::evaluation);
-  CHECK(input_error([&] { generate(context, {1}, {.tokens = other ? 0 : 8}); }) == differs("generate: tokens", 8, 0));
-  CHECK(input_error([&] {
+  CHECK(thrown<kk::InputError>([&] { generate(context, {1}, {.tokens = other ? 0 : 8}); }) ==
+        differs("generate: tokens", 8, 0));
+  CHECK(thrown<kk::InputError>([&] {
           generate.together(context, std::vector<std::vector<std::int32_t>>(other ? 2 : 1, {1}), {});
         }) == differs("generate: the number of prompts", 1, 2));
-  const std::string text = input_error([&] { generate(context, {1, other ? 3 : 2}, {}); });
+  const std::string text = thrown<kk::InputError>([&] { generate(context, {1, other ? 3 : 2}, {}); });
   CHECK(text.starts_with("generate: the prompts' checksum must be the same") == (world.size() > 1));
   CHECK(generate(context, {1}, {.tokens = 3}).size() == 3);
 }
@@ -297,10 +284,10 @@ TEST_CASE("learning rates that make no sense") {
   const auto mesh = some_mesh(MPI_COMM_WORLD);
   kk::nn::Gpt<double, Plan> model(mesh, Case{.name = ""}.model, scheduled("1f1b"));
   for (const double rate : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
-    CHECK(input_error([&] {
+    CHECK(thrown<kk::InputError>([&] {
             kk::Trainer(mesh, model, kk::optim::AdamW{.learning_rate = rate});
           }).starts_with("trainer: the optimizer's learning_rate is "));
-    CHECK(input_error([&] {
+    CHECK(thrown<kk::InputError>([&] {
             kk::Trainer(mesh, model, kk::optim::Sgd{.learning_rate = rate});
           }).starts_with("trainer: the optimizer's learning_rate is "));
   }
@@ -310,12 +297,7 @@ TEST_CASE("a batch of sequences that are not the model's") {
   const auto mesh = some_mesh(MPI_COMM_WORLD);
   Fixture f(mesh);
   kk::TokenLoader loader(mesh, std::vector<std::uint8_t>(100), {.batch = 16, .context = 4});
-  std::string text;
-  try {
-    f.trainer.step(loader.load(0));
-  } catch (const kk::Error& error) {
-    text = error.what();
-  }
+  const std::string text = thrown<kk::Error>([&] { f.trainer.step(loader.load(0)); });
   CHECK(text.find("a batch has sequences of 4 tokens, but the model's context is 8") != std::string::npos);
 }
 
@@ -325,7 +307,8 @@ TEST_CASE("a model without memory can't generate") {
   kk::nn::Generator generate(mesh, model);
   kk::Workspace<Space> workspace;
   const kk::Context<Space> context{Space(), workspace, mesh.world()};
-  CHECK(input_error([&] { generate(context, {1}, {}); }).find("has no memory: make a Trainer") != std::string::npos);
+  CHECK(thrown<kk::InputError>([&] { generate(context, {1}, {}); }).find("has no memory: make a Trainer") !=
+        std::string::npos);
 }
 
 TEST_CASE("a text goes on as if it had been continued at once") {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include <kerkis/comm/require_same.hpp>
 #include <kerkis/core/error.hpp>
 #include <kerkis/core/partition.hpp>
 #include <kerkis/core/philox.hpp>
 #include <kerkis/mesh/mesh.hpp>
-#include <kerkis/module/require_same.hpp>
 #include <kerkis/nn/token_batch.hpp>
 
 namespace kerkis {

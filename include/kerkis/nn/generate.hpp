@@ -11,8 +11,8 @@
 #include <vector>
 
 #include <kerkis/comm/broadcast.hpp>
+#include <kerkis/comm/require_same.hpp>
 #include <kerkis/mesh/mesh.hpp>
-#include <kerkis/module/require_same.hpp>
 #include <kerkis/nn/generation_stage.hpp>
 #include <kerkis/nn/gpt.hpp>
 #include <kerkis/pipeline/executor.hpp>

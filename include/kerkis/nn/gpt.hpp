@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include <kerkis/comm/require_same.hpp>
 #include <kerkis/core/layer_costs.hpp>
 #include <kerkis/mesh/mesh.hpp>
-#include <kerkis/module/require_same.hpp>
 #include <kerkis/nn/gpt_stage.hpp>
 #include <kerkis/policy/pipeline_options.hpp>
 #include <kerkis/schedule/chosen.hpp>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <kerkis/core/error.hpp>
-#include <kerkis/module/require_same.hpp>
+#include <kerkis/comm/require_same.hpp>
 
 namespace kerkis {
 
