@@ -97,15 +97,17 @@ class Bridge {
 
     template <class Handler>
     void operator()(Handler&& handler, Request request) const {
-      const auto waiter = enlist(std::forward<Handler>(handler));
+      auto waiter = enlist(std::forward<Handler>(handler));
       waiter->request = std::move(request);
-      poller->in_strand([waiter](detail::Poller& strand) { strand.start(waiter, [](Request&) {}); });
+      poller->in_strand([waiter = std::move(waiter)](detail::Poller& strand) mutable {
+        strand.start(std::move(waiter), [](Request&) {});
+      });
     }
     template <class Handler, class Start>
     void operator()(Handler&& handler, Start start) const {
       poller->in_strand(
           [waiter = enlist(std::forward<Handler>(handler)), begin = std::move(start)](detail::Poller& strand) mutable {
-            strand.start(waiter, [&begin](Request& request) { request = begin(); });
+            strand.start(std::move(waiter), [&begin](Request& request) { request = begin(); });
           });
     }
 

@@ -6,8 +6,9 @@
 namespace kerkis::asio {
 
 /// How a Bridge shares its io_context's threads. It tests in slices, each of which is one handler to the io_context, so
-/// that sockets and timers come in between. While nothing completes it first tests again at once, then yields the core
-/// between slices, then leaves the thread to the io_context until a timer expires.
+/// that sockets and timers come in between; an operation alone is tested up to 16 times where its wait starts. While
+/// nothing completes the bridge first tests again at once, then yields the core between slices, then leaves the thread
+/// to the io_context until a timer expires.
 struct BridgeOptions {
   int tests = 32;  ///< at most, per slice
   int spins = 64;  ///< tests in vain before the first yield

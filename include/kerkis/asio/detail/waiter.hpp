@@ -7,6 +7,7 @@
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
+#include <boost/asio/recycling_allocator.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -42,6 +43,7 @@ class Waiter {
   Request request;
   std::size_t place = 0;  // in the poller's list
   Clock::time_point start{};
+  unsigned tests = 0;          // of the request
   bool reported = false;       // on stderr, that the wait is long
   std::exception_ptr failure;  // of a peer, seen at `failed`
   Clock::time_point failed{};
@@ -63,11 +65,12 @@ struct Completion {
   std::exception_ptr error;
 };
 
+/// The handler's allocator, or where it has none Asio's, which keeps memory for the next operation.
 template <class T, class Handler>
 auto allocator_of(const Handler& handler) {
-  using Associated = boost::asio::associated_allocator_t<Handler>;
+  using Associated = boost::asio::associated_allocator_t<Handler, boost::asio::recycling_allocator<void>>;
   return typename std::allocator_traits<Associated>::template rebind_alloc<T>(
-      boost::asio::get_associated_allocator(handler));
+      boost::asio::get_associated_allocator(handler, boost::asio::recycling_allocator<void>()));
 }
 
 template <class Handler, class Executor>
