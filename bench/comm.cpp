@@ -6,8 +6,10 @@
 // - `mpiexec -n 2 comm --views`: hand-offs of Views with gaps, beside MPI's derived types
 // - `mpiexec -n 2 comm --line BITS`: a large message over a link of so many bits per second
 //
-// In every round each rival runs once, in turn; a time is the longest over the ranks, and medians over the rounds are
-// printed. The nonblocking rival waits as the library does: it tests, then yields, then sleeps.
+// In every round each rival runs once, in all orders in turn; a time is the longest over the ranks, and what is printed
+// are medians over the rounds, also of the difference and the ratio, which each round gives anew: the machine's speed
+// changes between rounds, and is nearly the same within one. The nonblocking rival waits as the library does: it tests,
+// then yields, then sleeps.
 #include <benchmark/benchmark.h>
 #include <mpi.h>
 #include <sched.h>
@@ -103,18 +105,6 @@ struct Raw {
   }
 };
 
-/// How a comparison runs: rounds, and in each so many calls of each rival.
-struct Amount {
-  int rounds;
-  std::array<int, 3> calls;
-};
-
-Amount amount(std::size_t bytes, bool crowded) {
-  if (crowded) return {9, {20, 20, 2}};
-  const int calls = static_cast<int>(std::clamp<std::size_t>(400'000 / std::max<std::size_t>(bytes, 1), 1, 100));
-  return {bytes <= (64u << 10) ? 101 : bytes <= (4u << 20) ? 31 : 5, {calls, calls, calls}};
-}
-
 /// Seconds of a call, on the slowest rank.
 double seconds(const Raw& raw, const Body& body, int calls) {
   raw(&MPI_Ibarrier, raw.world);
@@ -128,33 +118,57 @@ double seconds(const Raw& raw, const Body& body, int calls) {
 
 struct Settings {
   bool crowded = false, views = false;
-  double line = 0, quantile = 0.5;
+  double line = 0;
   std::vector<std::size_t> sizes{};
 };
 
-double quantile(std::vector<double>& times, double part) {
-  const auto place = times.begin() + static_cast<std::ptrdiff_t>(part * static_cast<double>(times.size() - 1));
-  std::nth_element(times.begin(), place, times.end());
-  return *place;
+/// How a comparison runs: so many rounds, and in each so many calls of each rival; the same on all ranks.
+struct Amount {
+  int rounds = 0;
+  std::array<int, 3> calls{};
+};
+
+/// A second in all, as far as that gives 9 to 1001 rounds.
+Amount amount(const Raw& raw, const Case& what, const Settings& settings) {
+  const auto few = std::clamp<std::size_t>(400'000 / std::max<std::size_t>(what.bytes, 1), 1, 100);
+  Amount amount;
+  double round = 0;
+  for (std::size_t kind = 0; kind < 3; ++kind) {
+    if (!what.bodies[kind]) continue;
+    seconds(raw, what.bodies[kind], 1);
+    const double call = seconds(raw, what.bodies[kind], 2);
+    amount.calls[kind] = settings.crowded ? (call > 1e-3 ? 2 : 20) : static_cast<int>(few);
+    round += call * amount.calls[kind];
+  }
+  amount.rounds = static_cast<int>(std::clamp(1 / round, 9.0, 1001.0));
+  return amount;
 }
 
-void compare(benchmark::State& state, const Raw& raw, const Case& what, const Settings& settings) {
-  const Amount much = amount(what.bytes, settings.crowded);
-  std::array<std::vector<double>, 3> times;
-  std::size_t first = 0;
-  for (const Body& body : what.bodies)
-    if (body) seconds(raw, body, 1);
-  for (auto _ : state) {
-    for (std::size_t i = 0; i < 3; ++i) {
-      const std::size_t kind = (first + i) % 3;
-      if (what.bodies[kind]) times[kind].push_back(seconds(raw, what.bodies[kind], much.calls[kind]) / what.hops);
-    }
-    state.SetIterationTime(times[0].back());
-    ++first;
-  }
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void compare(benchmark::State& state, const Raw& raw, const Case& what, const Amount& much, std::size_t rival) {
+  static constexpr std::array<std::array<std::size_t, 3>, 6> orders{
+      {{0, 1, 2}, {1, 0, 2}, {2, 0, 1}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}}};
   static constexpr std::array names = {"ours", "nonblocking", "blocking"};
+  std::array<std::vector<double>, 3> times;
+  for (auto _ : state) {
+    for (const std::size_t kind : orders[times[0].size() % orders.size()])
+      if (what.bodies[kind]) times[kind].push_back(seconds(raw, what.bodies[kind], much.calls[kind]) / what.hops);
+    state.SetIterationTime(times[0].back());
+  }
   for (std::size_t kind = 0; kind < 3; ++kind)
-    if (what.bodies[kind]) state.counters[names[kind]] = quantile(times[kind], settings.quantile);
+    if (what.bodies[kind]) state.counters[names[kind]] = median(times[kind]);
+  std::vector<double> more, ratios;
+  for (std::size_t i = 0; i < times[0].size(); ++i) {
+    more.push_back(times[0][i] - times[1][i]);
+    ratios.push_back(times[rival][i] / times[0][i]);
+  }
+  state.counters["more"] = median(std::move(more));
+  state.counters["ratio"] = median(std::move(ratios));
   state.counters["bytes"] = static_cast<double>(what.bytes);
 }
 
@@ -176,22 +190,21 @@ class Table final : public benchmark::BenchmarkReporter {
         const auto found = run.counters.find(kind);
         return found == run.counters.end() ? 0 : 1e6 * static_cast<double>(found->second);
       };
-      const double ours = time("ours"), nonblocking = time("nonblocking"), blocking = time("blocking");
+      const double ours = time("ours"), blocking = time("blocking"), ratio = run.counters.at("ratio");
       const auto bytes = static_cast<std::size_t>(run.counters.at("bytes"));
       const std::string& name = run.run_name.function_name;
       const std::string operation = name.substr(0, name.find('/'));
-      std::printf("%-16s %10zu %10.2f µs %13.2f µs %+6.2f µs %7.3f", operation.c_str(), bytes, ours, nonblocking,
-                  ours - nonblocking, nonblocking / ours);
+      std::printf("%-16s %10zu %10.2f µs %13.2f µs %+6.2f µs %7.3f", operation.c_str(), bytes, ours,
+                  time("nonblocking"), time("more"), ratio);
       if (blocking > 0) std::printf(" %12.2f µs", blocking);
-      if (crowded_) std::printf(" = %.0f times", blocking / ours);
+      if (crowded_) std::printf(" = %.0f times", ratio);
       const double at_line = line_ > 0 ? 8e6 * static_cast<double>(bytes) / line_ : 0;
       if (line_ > 0) std::printf("  %.1f %% of the line", 100 * at_line / ours);
       std::printf("\n");
       std::fflush(stdout);
-      const double rival = line_ > 0 ? at_line : crowded_ ? blocking : nonblocking;
       ratios_ += kk::message("ratio comm/", line_ > 0 ? "line_rate" : operation, "/", raw_.size, "/", bytes, " ");
       std::array<char, 32> value;
-      std::snprintf(value.data(), value.size(), "%.3f\n", rival / ours);
+      std::snprintf(value.data(), value.size(), "%.3f\n", line_ > 0 ? at_line / ours : ratio);
       ratios_ += value.data();
     }
   }
@@ -439,11 +452,14 @@ void run(const Settings& settings) {
     for (const std::size_t bytes : sizes)
       for (auto& one : operations(world, raw, from, to, bytes)) cases.push_back(std::move(one));
   }
-  for (const Case& one : cases)
-    benchmark::RegisterBenchmark(one.name + "/" + std::to_string(one.bytes),
-                                 [&](benchmark::State& state) { compare(state, raw, one, settings); })
+  for (const Case& one : cases) {
+    const Amount much = amount(raw, one, settings);
+    benchmark::RegisterBenchmark(
+        one.name + "/" + std::to_string(one.bytes),
+        [&, much](benchmark::State& state) { compare(state, raw, one, much, settings.crowded ? 2 : 1); })
         ->UseManualTime()
-        ->Iterations(amount(one.bytes, settings.crowded).rounds);
+        ->Iterations(much.rounds);
+  }
   Table table(raw, settings.crowded, settings.line);
   benchmark::RunSpecifiedBenchmarks(&table);
   benchmark::ClearRegisteredBenchmarks();
@@ -459,9 +475,6 @@ int main(int argc, char** argv) {
   app.add_flag("--views", settings.views, "hand-offs of Views with gaps");
   app.add_option("--line", settings.line, "bits per second of the link between two hosts");
   app.add_option("--sizes", settings.sizes, "bytes");
-  app.add_option("--quantile", settings.quantile, "of the rounds' times that is printed")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
   CLI11_PARSE(app, argc, argv);
   return kk::run(argc, argv, {.threads = 1}, [&] { run(settings); });
 }

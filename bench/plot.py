@@ -169,6 +169,15 @@ def machine(context):
     return f"{context['num_cpus']} cores ({', '.join([context['cpu'], *filter(None, [context.get('mpi')])])})"
 
 
+def beside(part):
+    """What operations take more than the same nonblocking call, as the rounds say in which both ran."""
+    ours = {key: case.counters["kerkis"] for key, case in part.items()}
+    more = sorted(one["more"] for key, one in ours.items() if int(key[2]) < 64 << 10)
+    times = sorted(1 / one["ratio"] for key, one in ours.items() if int(key[2]) >= 64 << 10)
+    text = f"Within a round kerkis takes {more[0]:.2f} to {more[-1]:.2f} µs more than the nonblocking call below 64 KiB"
+    return f"{text}; from there on {times[0]:.2f} to {times[-1]:.2f} times as long." if times else f"{text}."
+
+
 def comm(context, cases):
     rivals = ("kerkis", "nonblocking MPI", "blocking MPI")
     lines, pictures = [], {}
@@ -179,6 +188,8 @@ def comm(context, cases):
             "of interleaved rounds: `sh cmake/bench.sh comm`.",
             "",
             *grid(part, rivals, "operation", lambda name: f"`{name}`" if name != "barrier" else "`barrier` (no data)"),
+            "",
+            beside(part),
         ]
         panels = {}
         for (operation, _, count), case in part.items():
@@ -234,7 +245,8 @@ def comm(context, cases):
         ranks = next(iter(part))[1]
         lines += [
             "",
-            f"More ranks than cores ({ranks} on {context['num_cpus']}): kerkis / the blocking MPI call.",
+            f"More ranks than cores ({ranks} on {context['num_cpus']}): kerkis / the blocking MPI call. (What a rank may send off without "
+            "waiting for anybody, as a few bytes to or from a root, takes that one no longer.)",
             "",
             *grid(part, ("kerkis", "blocking MPI"), "operation", lambda name: f"`{name}`"),
         ]

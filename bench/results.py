@@ -55,10 +55,10 @@ def comm(results, lines):
         for title, (name, pattern) in titles.items():
             if found := re.match(title, line):
                 part, case, ranks = name, pattern, found[1] if found.groups() else 2
-        if found := re.match(rf"(\w+) +(\d+) +{NUMBER} µs +{NUMBER} µs +[+-][\d.]+ µs(?: +[\d.]+(?: +{NUMBER} µs)?)?", line):
+        if found := re.match(rf"(\w+) +(\d+) +{NUMBER} µs +{NUMBER} µs +([+-][\d.]+) µs(?: +[\d.]+(?: +{NUMBER} µs)?)?", line):
             name = case.format(operation=found[1], ranks=ranks, bytes=found[2])
             names = rivals.get(part, ("kerkis", "nonblocking MPI", "blocking MPI"))
-            results.add(name, part, "us", dict(zip(names, found.group(3, 4, 5))))
+            results.add(name, part, "us", dict(zip(names, found.group(3, 4, 6))), more=float(found[5]))
         if found := re.match(rf"Kokkos_Core.hpp and mpi.h: {NUMBER} ms; \S+: {NUMBER} ms; \S+: {NUMBER} ms", line):
             for name, ours in (("comm", found[2]), ("kerkis", found[3])):
                 results.add(f"include_cost/{name}", "include", "ms", {"kerkis": ours, "Kokkos and MPI": found[1]})
