@@ -9,7 +9,9 @@
 #include <kerkis/comm/hand_off.hpp>
 #include <kerkis/comm/persistent_hand_off.hpp>
 #include <kerkis/comm/reduce_scatter.hpp>
+#include <kerkis/comm/request_range.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -86,6 +88,14 @@ TEST_CASE("another reduction") {
       [](const Communicator& world) { kerkis::all_reduce(Host(), world, View<float>("view", 4)).wait(); },
       [](const Communicator& world) {
         kerkis::all_reduce(Host(), world, View<float>("view", 4), {.operation = kerkis::Reduction::maximum}).wait();
+      });
+}
+TEST_CASE("another order of a reduction") {
+  check_mismatch(
+      "all_reduce (sum) of 50 int32 at", "all_reduce (sum, in order of ",
+      [](const Communicator& world) { kerkis::all_reduce(Host(), world, View<int>("view", 50)).wait(); },
+      [](const Communicator& world) {
+        kerkis::all_reduce(Host(), world, View<int>("view", 50), {.reproducible = true}).wait();
       });
 }
 TEST_CASE("another root") {
@@ -346,6 +356,163 @@ TEST_CASE("a View that is written while it is sent") {
   }
 }
 
+TEST_CASE("two root communicators, whose requests the ranks wait for in opposite orders") {
+  const Communicator one(MPI_COMM_WORLD, "one", checked), two(MPI_COMM_WORLD, "two", checked);
+  const bool turned = one.rank() % 2 == 1;
+  for (int round = 0; round < 60; ++round) {
+    const View<int> sum("sum", 3), all("all", 20);
+    Kokkos::deep_copy(sum, round);
+    Request first = kerkis::all_reduce(Host(), one, sum), second = uneven(two, all, 1);
+    Request behind = kerkis::barrier(one), last = kerkis::barrier(two);
+    std::vector<std::reference_wrapper<Request>> order{first, behind, second, last};
+    if (turned) std::swap(order[0], order[2]), std::swap(order[1], order[3]);
+    switch (round % 4) {
+    case 0:
+      for (Request& request : order) request.wait();
+      break;
+    case 1:
+      for (Request& request : order)
+        while (!request.test()) std::this_thread::yield();
+      break;
+    case 2:
+      kerkis::wait_all(order[0].get(), order[1].get());
+      kerkis::wait_all(order[2].get(), order[3].get());
+      break;
+    default:
+      if (turned) kerkis::wait_all(order);
+      for (Request& request : order) request.wait();
+    }
+    CHECK(sum(2) == round * one.size());
+    CHECK(all(1) == 1);
+  }
+}
+
+TEST_CASE("what makes or ends a root communicator moves on what is pending in another") {
+  const Communicator world(MPI_COMM_WORLD, "world", checked);
+  for (int round = 0; round < 20; ++round) {
+    const View<int> sum("sum", 1), more("more", 1);
+    sum(0) = more(0) = 1;
+    Request first = kerkis::all_reduce(Host(), world, sum);
+    if (world.rank() % 2 == 1) first.wait();
+    auto other = std::make_unique<Communicator>(MPI_COMM_WORLD, "other", checked);
+    first.wait();
+    Request second = kerkis::all_reduce(Host(), world, more);
+    if (world.rank() % 2 == 1) second.wait();
+    other.reset();
+    second.wait();
+    CHECK(sum(0) == world.size());
+    CHECK(more(0) == world.size());
+  }
+}
+
+TEST_CASE("what fails in one root communicator is thrown by its own calls, not in waits on another") {
+  const Communicator sound(MPI_COMM_WORLD, "sound", checked);
+  const View<int> sum("sum", 1);
+  sum(0) = 1;
+  const int rank = sound.rank(), last = sound.size() - 1;
+  for (const bool mismatch : {true, false}) {
+    const Communicator failing(MPI_COMM_WORLD, "failing", checked);
+    Request first = rank == last && mismatch ? kerkis::barrier(failing)
+                                             : kerkis::all_reduce(Host(), failing, View<float>("view", 4));
+    Request second = kerkis::all_reduce(Host(), sound, sum);
+    CHECK_NOTHROW(second.wait());
+    if (mismatch) {
+      CHECK_NOTHROW([&] {
+        while (!failing.poisoned()) sound.poll();
+      }());
+    } else if (rank == last) {
+      first.wait();
+      failing.announce("gives up on purpose");
+    }
+    CHECK_NOTHROW(kerkis::barrier(sound).wait());
+    const std::string text = thrown<CommError>([&] {
+      first.wait();
+      for (;;) failing.poll();
+    });
+    CHECK_MESSAGE(contains(text, mismatch ? "mismatched collectives #1 over 'failing': rank 0 entered" : "on purpose"),
+                  text);
+    CHECK(thrown<CommError>([&] { kerkis::barrier(failing).wait(); }) == text);
+    CHECK_NOTHROW(kerkis::barrier(sound).wait());
+  }
+  CHECK(sum(0) == last + 1 + (last + 1) * last);
+}
+
+/// A wait that ends when it is let go.
+struct Gate {
+  std::atomic<bool> reached = false, open = false;
+};
+class Held final : public kerkis::comm::Steps {
+ public:
+  explicit Held(Gate& gate) : gate_(gate) {}
+  bool next(MPI_Request&) override {
+    gate_.reached = true;
+    return gate_.open;
+  }
+  bool several() const override { return true; }
+
+ private:
+  Gate& gate_;
+};
+Request hold(const Communicator& communicator, Gate& gate, const char* name = "held") {
+  return Request::start(communicator, {.name = name, .collective = false, .where = std::source_location::current()}, {},
+                        std::make_unique<Held>(gate), [](MPI_Request* request) {
+                          *request = MPI_REQUEST_NULL;
+                          return MPI_SUCCESS;
+                        });
+}
+
+TEST_CASE("a second thread in a communicator is refused, and changes nothing") {
+  const Communicator world(MPI_COMM_WORLD, "world", checked);
+  const Communicator part = world.split(0, 0, "part");
+  Gate gate;
+  Request held = hold(world, gate), other = hold(part, gate, "other");
+  const View<int> sum("sum", 1);
+  sum(0) = 1;
+  std::vector<std::string> texts;
+  std::thread second([&] {
+    while (!gate.reached) std::this_thread::yield();
+    for (const std::function<void()>& call : std::vector<std::function<void()>>{
+             [&] { world.poll(); }, [&] { part.poll(); }, [&] { static_cast<void>(other.test()); },
+             [&] { other.wait(); }, [&] { other.detach(); }, [&] { static_cast<void>(kerkis::test_all(other)); },
+             [&] { kerkis::barrier(part).wait(); }, [&] { kerkis::all_reduce(Host(), world, sum).wait(); },
+             [&] { kerkis::send(Host(), world, sum, {.to = (world.rank() + 1) % world.size()}).wait(); }})
+      texts.push_back(thrown<kerkis::InputError>(call));
+    gate.open = true;
+  });
+  held.wait();
+  second.join();
+  for (const std::string& text : texts) {
+    CHECK_MESSAGE(contains(text, message("rank ", world.rank(),
+                                         ": two threads use communicator 'world' at the same "
+                                         "time: one comes to ")),
+                  text);
+    CHECK_MESSAGE(contains(text, ", while another is in the wait for held, called at checking.cpp:"), text);
+  }
+  CHECK_MESSAGE(contains(texts[0], "one comes to poll, while"), texts[0]);
+  CHECK_MESSAGE(contains(texts[2], "one comes to a test of other, called at checking.cpp:"), texts[2]);
+  CHECK_MESSAGE(contains(texts[6], "one comes to the start of barrier, called at checking.cpp:"), texts[6]);
+  other.wait();
+  CHECK_NOTHROW(kerkis::all_reduce(Host(), world, sum).wait());
+  CHECK(sum(0) == world.size());
+}
+
+TEST_CASE("what a second thread announces, the one in the wait throws") {
+  const Communicator world(MPI_COMM_WORLD, "world", checked);
+  Gate gate;
+  Request held = hold(world, gate);
+  std::string text;
+  std::thread second([&] {
+    while (!gate.reached) std::this_thread::yield();
+    text = thrown<kerkis::InputError>([&] { world.guard([&] { world.poll(); }); });
+  });
+  const std::string heard = thrown<CommError>([&] { held.wait(); });
+  second.join();
+  CHECK_MESSAGE(contains(text, "two threads use communicator 'world' at the same time: one comes to poll"), text);
+  CHECK_MESSAGE(contains(heard, "two threads use communicator 'world' at the same time: one comes to poll"), heard);
+  CHECK(world.poisoned());
+  gate.open = true;
+}
+
 TEST_CASE("the environment of rank 0 decides") {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -365,7 +532,7 @@ TEST_CASE("the environment of rank 0 decides") {
   }
   with("yes");
   CHECK(thrown<kerkis::InputError>([] { Communicator{MPI_COMM_WORLD}; }) ==
-        "KERKIS_CHECK is neither 0, 1 nor strict on rank 0");
+        "KERKIS_CHECK is neither 0, 1 nor strict on rank 0, but yes");
   if (before != nullptr)
     setenv("KERKIS_CHECK", kept.c_str(), 1);
   else

@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 #include <kerkis/comm/all_reduce.hpp>
 #include <kerkis/comm/barrier.hpp>
+#include <kerkis/comm/exchange.hpp>
 #include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/shift.hpp>
 
 #include <spawn.h>
 #include <sys/socket.h>
@@ -13,8 +15,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "captured_stderr.hpp"
 #include "thrown.hpp"
@@ -42,6 +46,24 @@ std::string compute(const Communicator& communicator) {
       std::this_thread::sleep_for(1ms);
     }
   });
+}
+
+/// More than MPI buffers.
+constexpr std::size_t long_count = 200'000;
+
+/// Receives what ranks have sent and given up, so that MPI_Finalize finds nothing half done.
+void take_rest(const Communicator& failed, const Communicator& sound) {
+  std::vector<float> rest(long_count + 4);
+  for (const auto start = std::chrono::steady_clock::now(); std::chrono::steady_clock::now() - start < 200ms;) {
+    int there = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, failed.native(), &there, MPI_STATUS_IGNORE);
+    if (there == 0) continue;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Irecv(rest.data(), static_cast<int>(rest.size() * sizeof(float)), MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG,
+              failed.native(), &request);
+    CHECK(kerkis::comm::completes_within(request, 20s));
+  }
+  kerkis::barrier(sound).wait();
 }
 
 /// A process of its own that runs a shell's command.
@@ -95,9 +117,99 @@ TEST_CASE("the ranks of a part are those of the root communicator, and other par
   else
     text = thrown<PeerError>([&] { kerkis::barrier(data).wait(); });
   CHECK_MESSAGE(contains(text, "barrier #1 over 'data', called at deadline.cpp:"), text);
-  CHECK_MESSAGE(contains(text, message("; rank ", last, " has not come: rank ", last,
+  CHECK_MESSAGE(contains(text, message("; rank ", last, " (0 of 'data') has not come: rank ", last,
                                        " last entered barrier #7 over 'world' ", here(line))),
                 text);
+}
+
+TEST_CASE("every rank number of a part is clear") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const int last = world.size() - 1;
+  const Communicator part = world.split(world.rank() == 0 ? 1 : 0, 0, "part");  // rank - 1, but for rank 0
+  std::string text;
+  if (world.rank() == last && last > 1) {
+    text = thrown<CommError>(
+        [&] { kerkis::receive(Host(), part, View("view", 8), {.from = 0, .deadline = 300ms}).wait(); });
+    CHECK_MESSAGE(contains(text, "receive #1 of 8 float from rank 0 over 'part', called at"), text);
+    CHECK_MESSAGE(contains(text, " s; the message from rank 1 (0 of 'part') has not come: rank 1 last entered split #"),
+                  text);
+  } else if (last > 1) {
+    compute(world);
+  }
+  if (last < 3) return;
+  const Communicator other(MPI_COMM_WORLD, "other", patient);
+  const Communicator most = other.split(other.rank() == 0 ? 1 : 0, 0, "most");
+  if (other.rank() == last) {
+    text = thrown<CommError>([&] { kerkis::barrier(most, {.deadline = 300ms}).wait(); });
+    CHECK_MESSAGE(contains(text, "; ranks 1 and 2 (0 and 1 of 'most') have not come: rank 1 last entered split #1 over "
+                                 "'other' at deadline.cpp:"),
+                  text);
+  } else {
+    compute(other);
+  }
+}
+
+TEST_CASE("a communicator that comes after many others") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const int last = world.size() - 1;
+  Communicator part;
+  for (int i = 0; i < 70; ++i) {
+    part = world.split(0, world.rank(), message("part ", i));
+    kerkis::barrier(part).wait();
+  }
+  std::string text;
+  if (world.rank() == last) {
+    text = compute(world);
+  } else {
+    text = thrown<CommError>([&] { kerkis::barrier(part, {.deadline = world.rank() == 0 ? 300ms : 30000ms}).wait(); });
+  }
+  CHECK_MESSAGE(contains(text, message("barrier #2 over 'part 69', called at deadline.cpp:")), text);
+  CHECK_MESSAGE(
+      contains(text, message("; rank ", last, " has not come: rank ", last, " last entered barrier #1 at deadline")),
+      text);
+  CHECK_MESSAGE(!contains(text, "unknown"), text);
+}
+
+TEST_CASE("a long name is the same communicator's in all of the report") {
+  const Communicator world(MPI_COMM_WORLD, "a communicator with quite a long name", patient);
+  const int last = world.size() - 1, line = __LINE__ + 1;
+  kerkis::barrier(world).wait();
+  std::string text;
+  if (world.rank() == 0)
+    text = thrown<CommError>([&] { kerkis::barrier(world, {.deadline = 300ms}).wait(); });
+  else
+    text = compute(world);
+  CHECK_MESSAGE(contains(text, "barrier #2 over 'a communicator with quite a long name', called"), text);
+  CHECK_MESSAGE(contains(text, message("rank ", last, " last entered barrier #1 ", here(line))), text);
+}
+
+TEST_CASE("the end of a communicator is named as what it is") {
+  int rank = 0, ranks = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const Communicator sound(MPI_COMM_WORLD, "sound");
+  for (const bool waits_there : {true, false}) {
+    const auto first_report = waits_there ? 200ms : 20000ms;
+    auto world = std::make_unique<const Communicator>(
+        MPI_COMM_WORLD, "mine", kerkis::CommunicatorOptions{.wait = {.first_report = first_report, .deadline = 30s}});
+    const int line = __LINE__ + 1;
+    kerkis::barrier(*world).wait();
+    if (waits_there) {
+      if (rank == 0) std::this_thread::sleep_for(1s);
+      CapturedStderr captured;
+      world.reset();
+      const std::string text = captured.text();
+      const auto expected = message("kerkis: rank ", rank, " still waits: the end of communicator 'mine', waited ");
+      CHECK_MESSAGE((rank == 0 || contains(text, expected)), text);
+      CHECK_MESSAGE((rank == 0 || contains(text, "; rank 0 has not come: rank 0 last entered barrier #1 over 'mine'")),
+                    text);
+      CHECK_MESSAGE((rank == 0 || contains(text, here(line))), text);
+    } else if (rank == 0) {
+      std::this_thread::sleep_for(200ms);
+      const std::string text = thrown<CommError>([&] { kerkis::barrier(*world, {.deadline = 300ms}).wait(); });
+      CHECK_MESSAGE(contains(text, message("rank ", ranks - 1, " has come to the end of 'mine', 0.")), text);
+    }
+  }
 }
 
 TEST_CASE("a rank that never entered anything") {
@@ -126,7 +238,90 @@ TEST_CASE("a hand-off says what its peer does") {
   CHECK_MESSAGE(contains(text, message("receive #1 of 3 float from rank ", last)), text);
   const double waited = number_behind(text, ", waited ");
   CHECK_MESSAGE((waited >= 0.3 && waited < 5), text);
-  CHECK_MESSAGE(contains(text, message(" s; rank ", last, " last entered barrier #1 ", here(line))), text);
+  CHECK_MESSAGE(contains(text, message(" s; the message from rank ", last, " has not come: rank ", last,
+                                       " last entered barrier #1 ", here(line))),
+                text);
+}
+
+TEST_CASE("a send that nobody receives, and a receive from any rank") {
+  const Communicator sound(MPI_COMM_WORLD, "sound");
+  for (const bool sends : {true, false}) {
+    const Communicator world(MPI_COMM_WORLD, "world", patient);
+    const int last = world.size() - 1, line = __LINE__ + 1;
+    kerkis::barrier(world).wait();
+    const View view("view", long_count);
+    std::string text;
+    if (world.rank() != 0)
+      text = compute(world);
+    else if (sends)
+      text = thrown<CommError>([&] { kerkis::send(Host(), world, view, {.to = last, .deadline = 300ms}).wait(); });
+    else
+      text = thrown<CommError>(
+          [&] { kerkis::receive(Host(), world, view, {.from = kerkis::any_rank, .deadline = 300ms}).wait(); });
+    const auto operation = sends ? message("send #1 of 200000 float to rank ", last, " over 'world', called at")
+                                 : "receive #1 of 200000 float from any rank over 'world', called at";
+    const auto absent = sends ? message("; the message to rank ", last, " has not been received: ")
+                              : "; no message has come: rank 1 last entered barrier #1 " + here(line);
+    CHECK_MESSAGE(contains(text, operation), text);
+    CHECK_MESSAGE(contains(text, absent), text);
+    CHECK_MESSAGE(contains(text, message("rank ", last, " last entered barrier #1 ", here(line))), text);
+    take_rest(world, sound);
+  }
+}
+
+/// Rank 0 exchanges with two ranks, of which one does its part.
+void check_exchange(const Communicator& sound, std::size_t largest_count, bool receiver_comes) {
+  const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.deadline = 30s}, .largest_count = largest_count});
+  const int to = 1, from = 2, missing = receiver_comes ? from : to;
+  const int line = __LINE__ + 1;
+  kerkis::barrier(world).wait();
+  const View out("out", long_count), in("in", long_count);
+  std::string text;
+  if (world.rank() == 0) {
+    text = thrown<CommError>(
+        [&] { kerkis::exchange(Host(), world, out, in, {.to = to, .from = from, .deadline = 1s}).wait(); });
+  } else {
+    // Rank 0 may give up before these are complete.
+    kerkis::Request part;
+    if (world.rank() != missing && world.rank() == from) part = kerkis::send(Host(), world, out, {.to = 0});
+    if (world.rank() != missing && world.rank() == to) part = kerkis::receive(Host(), world, in, {.from = 0});
+    text = thrown<PeerError>([&] {
+      part.wait();
+      for (;;) world.poll();
+    });
+  }
+  CHECK_MESSAGE(contains(text, "exchange #1 of 200000 float to rank 1 and from rank 2 over 'world', called at"), text);
+  const auto absent = receiver_comes
+                          ? " s; the message from rank 2 has not come: rank 2 last entered barrier #1 "
+                          : " s; the message to rank 1 has not been received: rank 1 last entered barrier #1 ";
+  CHECK_MESSAGE(contains(text, absent + here(line)), text);
+  CHECK_MESSAGE(!contains(text, receiver_comes ? "rank 1 last" : "rank 2 last"), text);
+  take_rest(world, sound);
+}
+
+TEST_CASE("an exchange names the sides that are under way") {
+  const Communicator sound(MPI_COMM_WORLD, "sound");
+  for (const std::size_t largest_count : {2 * long_count, long_count / 4}) {  // in one piece, and in several
+    CAPTURE(largest_count);
+    for (const bool receiver_comes : {false, true})
+      if (sound.size() > 2) check_exchange(sound, largest_count, receiver_comes);
+  }
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const View out("out", long_count), in("in", long_count);
+  const int right = 1, left = world.size() - 1;
+  std::string text;
+  if (world.rank() == 0)
+    text = thrown<CommError>([&] { kerkis::shift(Host(), world, out, in, {.deadline = 300ms}).wait(); });
+  else
+    text = compute(world);
+  CHECK_MESSAGE(contains(text, message("shift #1 of 200000 float to rank ", right, " and from rank ", left, " over ")),
+                text);
+  CHECK_MESSAGE(
+      contains(text, message("; the message to rank ", right, " has not been received; the message from rank ", left,
+                             " has not come: rank 1 has entered nothing yet")),
+      text);
+  CHECK_MESSAGE(contains(text, message("rank ", left, " has entered nothing yet")), text);
+  take_rest(world, sound);
 }
 
 TEST_CASE("a frozen rank does not answer") {
@@ -213,20 +408,29 @@ TEST_CASE("a board shows what its ranks enter, and leaves nothing behind") {
       second.enter(
           5,
           {.name = "all_reduce", .where = std::source_location::current(), .axis = long_axis.c_str(), .sequence = i});
-    second.enter(Board::groups, {.name = "send", .collective = false, .axis = "other", .sequence = 7});
+    second.enter(6, {.name = "send", .collective = false, .axis = "other", .sequence = 7});
     const PeerState state = first.read(1, 5);
     CHECK(state.process == ProcessState::runs);
     CHECK(state.sequence == 100);
-    CHECK(first.read(1, Board::groups).sequence == -1);
+    CHECK(state.last.group == 6);
+    CHECK(first.read(1, 6).sequence == 0);
+    // Another communicator with the same place: the newest has it.
+    constexpr int newer = 5 + Board::place_count;
+    CHECK(first.read(1, newer).sequence == 0);
+    second.enter(newer, {.name = "scan", .axis = "newer", .sequence = 2});
+    second.enter(5, {.name = "all_reduce", .axis = "older", .sequence = 101});
+    CHECK(first.read(1, newer).sequence == 2);
+    CHECK(first.read(1, newer + Board::place_count).sequence == 0);
+    CHECK(first.read(1, 5).sequence == -1);
     CHECK(std::string(state.last.name.data()) == "send");
     CHECK(std::string(state.last.axis.data()) == "other");
     CHECK(state.last_sequence == 7);
     CHECK(state.age < 10'000);
-    CHECK(std::string(second.read(1, 5).last.axis.data()) == "other");
+    CHECK(std::string(second.read(1, 5).last.axis.data()) == "older");
   }
   first.forget_name();
   CHECK(shm_open(name.c_str(), O_RDWR, 0600) < 0);
-  CHECK(first.read(1, 5).sequence == 100);
+  CHECK(first.read(1, 5 + Board::place_count).sequence == 2);
 
   Board alone(2, 1, "no/such/name");  // no shared memory
   alone.enter(1, {.name = "scan", .sequence = 3});

@@ -5,9 +5,11 @@
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/exchange.hpp>
 #include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/persistent_hand_off.hpp>
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -20,6 +22,7 @@ namespace {
 using kerkis::CommError;
 using kerkis::Communicator;
 using kerkis::PeerError;
+using kerkis::Request;
 using Host = Kokkos::DefaultHostExecutionSpace;
 using View = Kokkos::View<double*, Kokkos::HostSpace>;
 
@@ -102,6 +105,67 @@ TEST_CASE("what a rank throws in its guard, the waits of the others throw") {
   }
 }
 
+TEST_CASE("the others hear what was thrown in a guard, also if it has abandoned operations on its way") {
+  for (const bool persistent : {false, true}) {
+    const Communicator world(MPI_COMM_WORLD, "world", patient);
+    if (world.rank() == 0) {
+      const View view("view", 3);
+      CHECK_THROWS_WITH_AS(world.guard([&] {
+        auto again = kerkis::persistent_receive(Host(), world, view, {.from = 1});
+        Request once;
+        if (persistent)
+          again.start();
+        else
+          once = kerkis::receive(Host(), world, view, {.from = 1});
+        throw std::range_error("NaN in block 3");
+      }),
+                           "NaN in block 3", std::range_error);
+      check_refuses(world, "NaN in block 3");
+    } else {
+      CHECK(thrown<PeerError>([&] { kerkis::barrier(world).wait(); }) == "rank 0: NaN in block 3");
+    }
+  }
+}
+
+TEST_CASE("what an exception has abandoned in a guard is announced where that exception does not leave it") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  if (world.rank() == 0) {
+    const View view("view", 3);
+    world.guard([&] {
+      try {
+        const Request request = kerkis::receive(Host(), world, view, {.from = 1});
+        throw std::range_error("caught");
+      } catch (const std::range_error&) {
+      }
+      CHECK_FALSE(world.poisoned());
+    });
+    CHECK(world.poisoned());
+  } else {
+    CHECK(contains(thrown<PeerError>([&] { kerkis::barrier(world).wait(); }),
+                   "rank 0: an exception abandoned receive #1"));
+  }
+}
+
+TEST_CASE("a complete request that an exception destroys, and one that a destructor makes and ends meanwhile") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const View one("one", 1);
+  struct Meets {
+    ~Meets() { kerkis::barrier(world).wait(); }
+    const Communicator& world;
+  };
+  try {
+    const Meets meets{world};
+    Request request = world.rank() == 0   ? kerkis::send(Host(), world, one, {.to = 1})
+                      : world.rank() == 1 ? kerkis::receive(Host(), world, one, {.from = 0})
+                                          : Request();
+    kerkis::barrier(world).wait();  // it is complete, but nobody has seen it
+    throw std::range_error("local");
+  } catch (const std::range_error&) {
+  }
+  CHECK_FALSE(world.poisoned());
+  CHECK_NOTHROW(kerkis::barrier(world).wait());
+}
+
 TEST_CASE("the others hear of an exception that is no std::exception too") {
   const Communicator world(MPI_COMM_WORLD, "world", patient);
   const auto hear = [&] {
@@ -164,6 +228,36 @@ TEST_CASE("a failure is its communicator's own: another one still works") {
   if (failed.rank() == 0) CHECK(thrown<CommError>([&] { failed.poll(); }) == "broken");
 }
 
+TEST_CASE("a failure keeps what is known of it, on every rank and every time") {
+  for (const bool by_mpi : {false, true}) {
+    const Communicator world(MPI_COMM_WORLD, "world", patient);
+    const int last = world.size() - 1, line = __LINE__ + 2;
+    const kerkis::ReceiveOptions options{.from = last, .deadline = 300ms};
+    const auto receive = [&] { return kerkis::receive(Host(), world, View("two", 2), options); };
+    if (by_mpi && world.rank() == last) kerkis::send(Host(), world, View("long", 8), {.to = 0}).wait();
+    for (int time = 0; time < 2; ++time) {
+      try {
+        if (world.rank() == 0 && time == 0) receive().wait();
+        kerkis::barrier(world).wait();
+        FAIL_CHECK("no failure");
+      } catch (const CommError& error) {
+        const std::string text = error.what();
+        CHECK(error.rank() == 0);
+        CHECK(error.operation() == "receive");
+        CHECK(error.mpi_class() == (by_mpi ? MPI_ERR_TRUNCATE : MPI_SUCCESS));
+        CHECK(error.axis() == "world");
+        CHECK(error.peer() == last);
+        CHECK(error.where().line() == static_cast<unsigned>(world.rank() == 0 ? line : 0));
+        CHECK((dynamic_cast<const PeerError*>(&error) != nullptr) == (world.rank() != 0));
+        CHECK_MESSAGE(!contains(text, "\n"), text);
+        CHECK_MESSAGE(!contains(text, "0x"), text);
+        CHECK(text.find("receive #1") == (world.rank() == 0 ? 0 : std::string("rank 0: ").size()));
+        if (by_mpi) CHECK_MESSAGE(contains(text, "the message is longer than what was to receive it: "), text);
+      }
+    }
+  }
+}
+
 TEST_CASE("an error of MPI is a CommError with its class, and poisons") {
   const Communicator world(MPI_COMM_WORLD, "world", patient);
   const std::string words = "receive #1 of 2 double from rank 1 over 'world', called at failures.cpp:";
@@ -187,23 +281,43 @@ TEST_CASE("an error of MPI is a CommError with its class, and poisons") {
 }
 
 TEST_CASE("a message that is no whole number of the receiver's elements") {
-  for (const bool exchanges : {false, true}) {
+  const Kokkos::View<char*, Kokkos::HostSpace> bytes("bytes", 5);
+  const Kokkos::View<double**, Kokkos::HostSpace> doubles("doubles", 3, 3);
+  const auto column = Kokkos::subview(doubles, Kokkos::ALL, 1);
+  const View run("run", 3), none("none", 0);
+  const Kokkos::View<double*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> unmanaged(run.data(), 3);
+  struct Pair {
+    int first, second;
+  };
+  const Kokkos::View<Pair*, Kokkos::HostSpace> pairs("pairs", 3);
+  kerkis::Received received;
+  using Receives = std::function<void(const Communicator&)>;
+  for (const Receives& receives : {
+           Receives([&](const Communicator& world) { kerkis::receive(Host(), world, column, {.from = 0}).wait(); }),
+           Receives([&](const Communicator& world) { kerkis::receive(Host(), world, run, {.from = 0}).wait(); }),
+           Receives([&](const Communicator& world) { kerkis::receive(Host(), world, unmanaged, {.from = 0}).wait(); }),
+           Receives([&](const Communicator& world) { kerkis::receive(Host(), world, pairs, {.from = 0}).wait(); }),
+           Receives([&](const Communicator& world) {
+             kerkis::receive(Host(), world, run, {.from = 0, .received = &received}).wait();
+           }),
+           Receives([&](const Communicator& world) {
+             auto again = kerkis::persistent_receive(Host(), world, run, {.from = 0});
+             again.start();
+             again.wait();
+           }),
+           Receives([&](const Communicator& world) { kerkis::exchange(Host(), world, none, run, {.from = 0}).wait(); }),
+       }) {
     const Communicator world(MPI_COMM_WORLD);
     if (world.rank() > 1 || world.size() == 1) continue;
-    const Kokkos::View<char*, Kokkos::HostSpace> bytes("bytes", 5);
-    const Kokkos::View<double**, Kokkos::HostSpace> doubles("doubles", 3, 3);
-    const auto column = Kokkos::subview(doubles, Kokkos::ALL, 1);
     std::string text;
     if (world.rank() == 0)
       text = thrown<CommError>([&] {
         kerkis::send(Host(), world, bytes, {.to = 1}).wait();
         while (true) world.poll();
       });
-    else if (exchanges)
-      text = thrown<CommError>([&] { kerkis::exchange(Host(), world, View("none", 0), column, {.from = 0}).wait(); });
     else
-      text = thrown<CommError>([&] { kerkis::receive(Host(), world, column, {.from = 0}).wait(); });
-    CHECK(contains(text, "rank 0 has sent no whole number of such elements"));
+      text = thrown<CommError>([&] { receives(world); });
+    CHECK(contains(text, "rank 0 has sent 5 bytes, no whole number of elements of 8 bytes"));
   }
 }
 

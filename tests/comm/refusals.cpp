@@ -4,18 +4,23 @@
 #include <kerkis/comm/all_gather.hpp>
 #include <kerkis/comm/all_reduce.hpp>
 #include <kerkis/comm/all_to_all.hpp>
+#include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/broadcast.hpp>
 #include <kerkis/comm/exclusive_scan.hpp>
 #include <kerkis/comm/gather.hpp>
-#include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/persistent_collective.hpp>
+#include <kerkis/comm/persistent_hand_off.hpp>
 #include <kerkis/comm/reduce.hpp>
 #include <kerkis/comm/reduce_scatter.hpp>
 #include <kerkis/comm/scan.hpp>
 #include <kerkis/comm/scatter.hpp>
 #include <kerkis/comm/shift.hpp>
 
+#include <chrono>
 #include <string>
 #include <vector>
+
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -104,8 +109,7 @@ TEST_CASE("reductions that an element type does not have") {
     const Kokkos::View<Kokkos::complex<double>*, Kokkos::HostSpace> waves("waves", 2);
     const View view("view", 2);
     const auto words = [&](const char* reduction, const char* elements) {
-      return reproducible ? std::string("all_reduce: there is no such reduction of these elements")
-                          : kerkis::message("all_reduce: there is no ", reduction, " of ", elements);
+      return kerkis::message("all_reduce: there is no ", reduction, " of ", elements);
     };
     refused([&] { kerkis::all_reduce(host, world, flags, {.reproducible = reproducible}); }, words("sum", "bool"));
     refused(
@@ -154,13 +158,36 @@ TEST_CASE("two Views that share memory") {
   refused([&] { kerkis::reduce_scatter(host, world, all, part(0, 4)); }, "reduce_scatter", shared);
   refused([&] { kerkis::all_to_all(host, world, all, all); }, "all_to_all", shared);
   refused([&] { kerkis::shift(host, world, all, all); }, "shift", shared);
+  // What the root alone can see.
+  if (world.rank() == world.size() - 1) {
+    const int root = world.rank();
+    const View whole = part(0, 4), mine = part(0, 4);
+    for (const Reduction operation : {Reduction::sum, Reduction::minimum})
+      for (const bool reproducible : {false, true})
+        refused(
+            [&] {
+              kerkis::reduce(host, world, whole, mine,
+                             {.root = root, .operation = operation, .reproducible = reproducible});
+            },
+            "reduce", shared);
+    refused([&] { kerkis::gather(host, world, part(0, 4), all, {.root = root}); }, "gather", shared);
+    refused([&] { kerkis::scatter(host, world, all, part(0, 4), {.root = root}); }, "scatter", shared);
+  }
   kerkis::all_reduce(host, world, part(0, 2), part(2, 4)).wait();  // neighbours do not
+  if (ranks == 1) return;
+  // Elsewhere one of the two is ignored, whatever it is.
+  const View others("others", 4 * ranks);
+  const bool root = world.rank() == 0;
+  kerkis::reduce(host, world, all, root ? others : all).wait();
+  kerkis::gather(host, world, View(part(0, 4)), root ? others : all).wait();
+  kerkis::scatter(host, world, root ? others : all, View(part(0, 4))).wait();
 }
 
 TEST_CASE("communicators that can't be, and a peer that is not given") {
   refused([] { Communicator{MPI_COMM_NULL}; }, "a Communicator of MPI_COMM_NULL: this rank is in none");
-  refused([] { Communicator(MPI_COMM_WORLD, "world", {.largest_count = 0}); },
-          "a Communicator's largest_count is 0: nothing could move");
+  for (const std::size_t wrong : {std::size_t{0}, std::size_t{1} << 31, ~std::size_t{0}})
+    refused([&] { Communicator(MPI_COMM_WORLD, "world", {.largest_count = wrong}); },
+            "a Communicator's largest_count is ", wrong, ", none of 1 to 2147483647");
   const Host host;
   const Communicator world(MPI_COMM_WORLD);
   const View three("three", 3);
@@ -182,6 +209,42 @@ TEST_CASE("communicators that can't be, and a peer that is not given") {
           "a Communicator takes no intercommunicator: MPI_Intercomm_merge makes one group of two");
   MPI_Comm_free(&between);
   MPI_Comm_free(&part);
+}
+
+TEST_CASE("times that mean nothing, and never") {
+  using kerkis::WaitPolicy;
+  const auto wrong = [](const WaitPolicy& wait, const char* words) {
+    refused([&] { Communicator(MPI_COMM_WORLD, "world", {.wait = wait}); }, "a WaitPolicy's ", words);
+  };
+  wrong({.sleep_after = -1ms}, "sleep_after is -1 ms, less than 0");
+  wrong({.sleep = 0us}, "sleep is 0 µs, less than 1");
+  wrong({.first_report = 0ms}, "first_report is 0 ms, less than 1");
+  wrong({.first_report = -7ms}, "first_report is -7 ms, less than 1");
+  wrong({.deadline = 0ms}, "deadline is 0 ms, less than 1");
+  wrong({.deadline = -1s}, "deadline is -1000 ms, less than 1");
+
+  const Host host;
+  constexpr auto never = std::chrono::milliseconds::max();
+  const Communicator world(MPI_COMM_WORLD, "world",
+                           {.wait = {.spins = 0, .sleep_after = never, .first_report = never, .deadline = never}});
+  const View all("all", world.size());
+  kerkis::all_reduce(host, world, all).wait();
+  kerkis::all_reduce(host, world, all, {.deadline = never}).wait();
+  if (world.size() == 1) return;
+  const View three("three", 3), four("four", 4);
+  const int next = (world.rank() + 1) % world.size();
+  const std::string words = ": the deadline is -5 ms, less than 0";
+  refused([&] { kerkis::barrier(world, {.deadline = -5ms}); }, "barrier", words);
+  refused([&] { kerkis::all_reduce(host, world, three, {.deadline = -5ms}); }, "all_reduce", words);
+  refused([&] { kerkis::all_reduce(host, world, three, {.reproducible = true, .deadline = -5ms}); }, "all_reduce",
+          words);
+  refused([&] { kerkis::send(host, world, three, {.to = next, .deadline = -5ms}); }, "send", words);
+  refused([&] { kerkis::receive(host, world, three, {.from = next, .deadline = -5ms}); }, "receive", words);
+  refused([&] { kerkis::exchange(host, world, three, four, {.with = next, .deadline = -5ms}); }, "exchange", words);
+  refused([&] { kerkis::persistent_all_reduce(host, world, three, {.deadline = -5ms}); }, "all_reduce", words);
+  refused([&] { kerkis::persistent_broadcast(host, world, three, {.deadline = -5ms}); }, "broadcast", words);
+  refused([&] { kerkis::persistent_send(host, world, three, {.to = next, .deadline = -5ms}); }, "send", words);
+  kerkis::all_reduce(host, world, all).wait();
 }
 
 }  // namespace

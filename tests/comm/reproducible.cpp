@@ -179,7 +179,7 @@ TEST_CASE("other reductions than sums, and pieces of the usual size") {
   CHECK(differences(half, 0, Reduction::product, shards) == 0);
   const View<float> none("none", 0);
   CHECK_THROWS_WITH_AS(start<float>(world, none, none, Reduction::bitwise_and, {.count = 0, .shards = 1}),
-                       "test: there is no such reduction of these elements", kerkis::InputError);
+                       "test: there is no bitwise and of floating-point numbers", kerkis::InputError);
   CHECK_THROWS_WITH_AS(start<float>(world, none, none, Reduction::sum, {.count = 0, .shards = 0}), "test: no shards",
                        kerkis::InputError);
   CHECK_THROWS_AS(start<float>(world, result, result, Reduction::sum, {.count = count - 1, .shards = 6}),

@@ -3,7 +3,9 @@
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/environment.hpp>
 #include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/persistent_hand_off.hpp>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <stdexcept>
@@ -14,6 +16,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr kerkis::EnvironmentOptions options{.threads = 1};
+constexpr kerkis::EnvironmentOptions for_ever{.threads = 1, .deadline = std::chrono::milliseconds::max()};
 
 void odd_width() { throw kerkis::InputError("width 3 is odd"); }
 
@@ -51,6 +54,7 @@ int main(int argc, char** argv) {
   const auto run = [&](auto body) { return kerkis::run(argc, argv, options, body); };
 
   if (way == "normal") return run(print_ranks);
+  if (way == "for_ever") return kerkis::run(argc, argv, for_ever, print_ranks);
   if (way == "status") return run([] { return 3; });
   if (way == "input")
     return run([] {
@@ -102,6 +106,11 @@ int main(int argc, char** argv) {
     return run([] {
       static const kerkis::Communicator world(MPI_COMM_WORLD, "world", {.check = true});
       static const kerkis::Request forgotten = kerkis::barrier(world);
+      const Kokkos::View<int, Kokkos::HostSpace> view("view");
+      const int next = (world.rank() + 1) % world.size();
+      static auto* const round = new auto(  // Views may not outlive Kokkos
+          kerkis::persistent_receive(Kokkos::DefaultHostExecutionSpace(), world, view, {.from = next}));
+      round->start();
       kerkis::barrier(world).wait();
     });
   if (way == "no_kokkos") {

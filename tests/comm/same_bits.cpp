@@ -99,6 +99,46 @@ TEST_CASE("a functor that does not commute") {
   }
 }
 
+/// A key and who has it.
+struct Owned {
+  std::int32_t key, rank;
+};
+/// The largest key; of equal ones the lowest rank's, whichever comes first.
+struct LargestOfLowest {
+  static constexpr bool commutes = true;
+  Owned operator()(const Owned& a, const Owned& b) const {
+    return a.key < b.key || (a.key == b.key && b.rank < a.rank) ? b : a;
+  }
+};
+/// The same since the left one is from the lower ranks.
+struct LargestOfLeft {
+  static constexpr bool commutes = false;
+  Owned operator()(const Owned& a, const Owned& b) const { return a.key < b.key ? b : a; }
+};
+
+TEST_CASE_TEMPLATE("a functor with ties", Functor, LargestOfLowest, LargestOfLeft) {
+  const Communicator world(MPI_COMM_WORLD);
+  const auto key = [](int rank, std::size_t i) {
+    return static_cast<std::int32_t>(kerkis::Random(13, static_cast<std::uint32_t>(rank)).bits(i) % 2);
+  };
+  for (const std::size_t count : {1u, 100u, 30'001u})
+    for (const bool reproducible : {false, true}) {
+      const View<Owned> view("view", count), from("from", count), to("to", count);
+      for (std::size_t i = 0; i < count; ++i) view(i) = from(i) = {key(world.rank(), i), world.rank()};
+      kerkis::all_reduce<Functor>(Host(), world, view, {.reproducible = reproducible}).wait();
+      kerkis::all_reduce<Functor>(Host(), world, from, to, {.reproducible = reproducible}).wait();
+      CHECK(same_everywhere(world, view));
+      bool right = true;
+      for (std::size_t i = 0; i < count; ++i) {
+        int first = 0;
+        for (int rank = 1; rank < world.size(); ++rank)
+          if (key(rank, i) > key(first, i)) first = rank;
+        right = right && view(i).rank == first && to(i).rank == first;
+      }
+      CHECK(right);
+    }
+}
+
 TEST_CASE_TEMPLATE("minima and maxima of signed zeros, infinities and NaN", T, float, double, long double) {
   const Communicator world(MPI_COMM_WORLD);
   constexpr T infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();

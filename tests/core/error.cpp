@@ -19,6 +19,15 @@ TEST_CASE("an error says what, where, in which operation and of which MPI class"
   CHECK(error.rank() == 3);
   CHECK(error.operation() == "all_reduce");
   CHECK(error.mpi_class() == 15);
+  CHECK(error.axis().empty());
+  CHECK(error.peer() == -1);
+  CHECK(error.where().line() == 0);
+  const auto where = std::source_location::current();
+  const kerkis::CommError whole("lost", 3, "receive", 15, "data", 1, where);
+  CHECK(whole.operation() == "receive");
+  CHECK(whole.axis() == "data");
+  CHECK(whole.peer() == 1);
+  CHECK(whole.where().line() == where.line());
   const kerkis::Error plain("alone");
   CHECK(plain.rank() == -1);
   CHECK(plain.operation().empty());

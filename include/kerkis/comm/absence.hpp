@@ -10,69 +10,99 @@
 
 #include <kerkis/comm/group.hpp>
 #include <kerkis/comm/peers.hpp>
+#include <kerkis/comm/pending.hpp>
 
 namespace kerkis::comm {
 
 /// 31.26 s as 31.3
 inline double tenths(std::int64_t milliseconds) { return static_cast<double>((milliseconds + 50) / 100) / 10; }
 
-/// "ranks 2, 3 and 5"
-inline std::string rank_list(const std::vector<int>& ranks) {
+/// "2, 3 and 5"
+inline std::string number_list(const std::vector<int>& numbers) {
   constexpr std::size_t most = 16;
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i)
-    text += message(i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]);
-  return ranks.size() > most ? text + message(" and ", ranks.size() - most, " more") : text;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(numbers.size(), most); ++i)
+    text += message(i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ", numbers[i]);
+  return numbers.size() > most ? text + message(" and ", numbers.size() - most, " more") : text;
 }
 
-/// "rank 2 last entered broadcast #1042 at loader.hpp:51, 31 s ago"; the communicator is named if it is not `axis`.
-inline std::string last_entered(int rank, const PeerState& state, const std::string& axis) {
+/// "ranks 2 and 3": members of `group` (null: of the root communicator) as ranks of the root communicator; where those
+/// are others, as both: "ranks 2 and 3 (0 and 1 of 'data')".
+inline std::string rank_list(const Group* group, const std::vector<int>& members) {
+  std::vector<int> ranks = members;
+  if (group != nullptr)
+    for (int& rank : ranks) rank = group->root_ranks[static_cast<std::size_t>(rank)];
+  const std::string text = message(members.size() == 1 ? "rank " : "ranks ", number_list(ranks));
+  return ranks == members ? text : message(text, " (", number_list(members), " of '", group->name, "')");
+}
+
+/// "rank 2 last entered broadcast #1042 at loader.hpp:51, 31 s ago"; the communicator is named if `number` is
+/// another's.
+inline std::string last_entered(int rank, const PeerState& state, int number) {
   std::string text = message("rank ", rank);
-  if (state.process == ProcessState::unknown) return text + " is in an unknown state";
   if (state.process == ProcessState::gone) return text + " does not answer: its process is gone";
   if (state.process == ProcessState::stopped) text += " does not answer";
   if (state.entered_any == 0) return state.process == ProcessState::stopped ? text : text + " has entered nothing yet";
-  text += message(state.process == ProcessState::stopped ? "; it" : "", " last entered ", state.last.name.data());
+  if (state.process == ProcessState::stopped) text += "; it";
+  const Site& last = state.last;
+  const std::string ago = message(", ", tenths(state.age), " s ago");
+  if (last.line == 0) return text + message(" has come to the ", last.name.data(), " of '", last.axis.data(), "'", ago);
+  text += message(" last entered ", last.name.data());
   if (state.last_sequence > 0) text += message(" #", state.last_sequence);
-  if (state.last.axis.data() != axis) text += message(" over '", state.last.axis.data(), "'");
-  return text + message(" at ", state.last.file.data(), ":", state.last.line, ", ", tenths(state.age), " s ago");
+  if (last.group != number) text += message(" over '", last.axis.data(), "'");
+  return text + message(" at ", last.file.data(), ":", last.line, ago);
 }
 
-/// For the report of a deadline: which of `ranks` (of the root communicator) have not come to `operation`, on the
-/// communicator of that number, and what they do. The first few are described.
-inline std::string absence(const Peers& peers, std::vector<int> ranks, int own, int number,
-                           const Operation& operation) {
-  std::erase(ranks, own);
+/// For the report of a deadline: which ranks of `group` (null: all) have not come to `operation`, or have not done
+/// their part of a hand-off of which these sides are under way, and what they do. The first few are described. `own`:
+/// this rank, in the root communicator.
+inline std::string absence(const Peers& peers, const Group* group, int own, const Operation& operation,
+                           const Sides& under_way) {
+  const auto rank_of = [&](int member) {
+    return group != nullptr ? group->root_ranks[static_cast<std::size_t>(member)] : member;
+  };
+  const int to = under_way.sends ? operation.to : no_rank, from = under_way.receives ? operation.from : no_rank;
+  std::vector<int> members, ranks;
+  for (int member = 0; member < (group != nullptr ? group->size : peers.ranks()); ++member) {
+    if (rank_of(member) == own) continue;
+    if (!operation.collective && member != to && member != from && from != any_rank) continue;
+    members.push_back(member);
+    ranks.push_back(rank_of(member));
+  }
+  const int number = group != nullptr ? group->number : 0;
   const auto states = peers.states(ranks, number);
-  std::vector<int> absent, unknown, silent;
+  std::vector<int> absent, silent, unclear, unknown;
   std::string details;
   int described = 0;
-  const std::string axis = operation.axis;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const PeerState& state = states[i];
-    const bool answers = state.process == ProcessState::runs;
-    const bool comes_late =
-        operation.collective && state.sequence >= 0 && state.sequence < static_cast<std::int64_t>(operation.sequence);
-    if (state.process == ProcessState::unknown || (operation.collective && answers && state.sequence < 0))
-      unknown.push_back(ranks[i]);
-    else if (comes_late || (operation.collective && state.sequence < 0))
-      absent.push_back(ranks[i]);
-    else if (operation.collective && answers)
+    const bool runs = state.process == ProcessState::runs;
+    if (state.process == ProcessState::unknown) {
+      unknown.push_back(members[i]);
       continue;
-    else if (operation.collective)
-      silent.push_back(ranks[i]);
-    if (state.process != ProcessState::unknown && ++described <= 8)
-      details += message(details.empty() ? "" : "; ", last_entered(ranks[i], state, axis));
+    }
+    if (operation.collective) {
+      const bool has_come = state.sequence >= static_cast<std::int64_t>(operation.sequence);
+      if (has_come && runs) continue;
+      (has_come ? silent : runs && state.sequence < 0 ? unclear : absent).push_back(members[i]);
+    }
+    if (++described <= 8) details += message(details.empty() ? "" : "; ", last_entered(ranks[i], state, number));
   }
   std::string text;
-  const auto add = [&](const std::vector<int>& some, const char* one, const char* many) {
-    if (!some.empty()) text += message("; ", rank_list(some), some.size() == 1 ? one : many);
+  const auto add = [&](const char* before, const std::vector<int>& some, const char* one, const char* many) {
+    if (!some.empty()) text += message("; ", before, rank_list(group, some), some.size() == 1 ? one : many);
   };
-  add(absent, " has not come", " have not come");
-  add(silent, " has come, but does not answer", " have come, but do not answer");
-  if (!details.empty()) text += (text.empty() ? "; " : ": ") + details;
-  if (!unknown.empty()) text += message("; the state of ", rank_list(unknown), " is unknown");
-  return text.empty() ? "; every rank has come (KERKIS_CHECK=1 finds calls that do not match)" : text;
+  if (to >= 0) add("the message to ", {to}, " has not been received", "");
+  if (from >= 0) add("the message from ", {from}, " has not come", "");
+  if (from == any_rank) text += "; no message has come";
+  add("", absent, " has not come", " have not come");
+  add("", silent, " has come, but does not answer", " have come, but do not answer");
+  add("it is not known whether ", unclear, " has come", " have come");
+  if (!details.empty()) text += ": " + details;
+  add("the state of ", unknown, " is unknown", " is unknown");
+  if (text.empty() && operation.collective)
+    return "; every rank has come (KERKIS_CHECK=1 finds calls that do not match)";
+  return text;
 }
 
 }  // namespace kerkis::comm

@@ -18,14 +18,15 @@ struct AllReduceOptions {
   /// the pairwise tree over the shards. Half types always go this way: in float, rounded once.
   bool reproducible = false;
   /// The data is so many logical shards, spread over the ranks: rank r gives partition(shards, size, r) of them, one
-  /// after the other. 0: one shard per rank. Not 0: reproducible.
+  /// after the other. 0: one shard per rank, as always in place. Not 0: reproducible.
   std::size_t shards = 0;
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 
 /// Element-wise reduction of `view` over all ranks, in place; every rank gets the same bits. Extents are equal on all
 /// ranks. `execution` is fenced first; the View belongs to the operation until the request is complete. Throws
-/// InputError if the element type does not have the operation, CommError if MPI fails.
+/// InputError if the element type does not have the operation or `shards` are neither 0 nor one per rank, CommError if
+/// MPI fails.
 template <class Functor = comm::Named, class ExecutionSpace, class View>
 Request all_reduce(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                    AllReduceOptions options = {}, std::source_location where = std::source_location::current()) {
@@ -44,7 +45,8 @@ Request all_reduce(const ExecutionSpace& execution, const Communicator& communic
 }
 
 /// The same from `send`, which is only read, to `receive`, which has as many elements (each shard of `send`) and no
-/// memory in common with it.
+/// memory in common with it. Throws InputError also if the sizes do not match, for the number of shards where there are
+/// some, or if the Views overlap.
 template <class Functor = comm::Named, class ExecutionSpace, class Send, class Receive>
   requires(!std::is_convertible_v<Receive, AllReduceOptions>)
 Request all_reduce(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,

@@ -26,7 +26,8 @@ namespace kerkis::comm {
 struct Site {
   std::array<char, 24> name, axis;
   std::array<char, 40> file;
-  std::uint64_t line;
+  std::uint64_t line;  ///< 0: the end of the communicator
+  std::int64_t group;  ///< the communicator's number
 };
 
 /// What can be known of a rank without its help.
@@ -50,7 +51,8 @@ inline std::int64_t host_milliseconds() {
 /// sees its own state only.
 class Board {
  public:
-  static constexpr int groups = 64;  ///< communicators with a place of their own
+  /// For what a rank has entered last on each communicator: of those that share a place, the newest has it.
+  static constexpr int place_count = 64;
 
   /// All ranks of the host give the same `name`, which `forget_name` takes away once all have done so.
   Board(std::size_t ranks, std::size_t own, std::string name) : name_(std::move(name)), ranks_(ranks), own_(own) {
@@ -68,7 +70,7 @@ class Board {
 
   std::size_t ranks() const { return ranks_; }
 
-  /// `group` numbers the communicator, in one way for the life of the board.
+  /// `group` numbers the communicator, in one way for the life of the board: a newer one has a larger number.
   void enter(int group, const Operation& operation) noexcept {
     if (slots_ == nullptr) return;
     Slot& slot = slots_[own_];
@@ -79,14 +81,17 @@ class Board {
     std::atomic_thread_fence(std::memory_order_release);
     if (!(keys_[site] == key)) {
       keys_[site] = key;
-      write(slot.sites[site], operation);
+      write(slot.sites[site], group, operation);
     }
     slot.site.store(site, std::memory_order_relaxed);
     slot.sequence.store(operation.sequence, std::memory_order_relaxed);
     slot.milliseconds.store(host_milliseconds(), std::memory_order_relaxed);
+    Place& place = slot.places[place_of(group)];
+    if (operation.collective && group >= place.group.load(std::memory_order_relaxed)) {
+      place.group.store(group, std::memory_order_relaxed);
+      place.sequence.store(operation.sequence, std::memory_order_relaxed);
+    }
     slot.version.store(version + 2, std::memory_order_release);
-    if (operation.collective && group >= 0 && group < groups)
-      slot.sequences[static_cast<std::size_t>(group)].store(operation.sequence, std::memory_order_release);
   }
 
   PeerState read(std::size_t rank, int group) const {
@@ -95,22 +100,26 @@ class Board {
     const Slot& slot = slots_[rank];
     state.process = process_state(static_cast<int>(slot.pid.load(std::memory_order_acquire)));
     if (state.process == ProcessState::unknown) return state;
-    if (group >= 0 && group < groups)
-      state.sequence =
-          static_cast<std::int64_t>(slot.sequences[static_cast<std::size_t>(group)].load(std::memory_order_acquire));
     for (int attempt = 0; attempt < 1000; ++attempt) {  // the rank may have ended while it wrote
       const auto version = slot.version.load(std::memory_order_acquire);
-      if (version == 0) break;  // it has entered nothing
+      if (version == 0) {  // it has entered nothing
+        state.sequence = 0;
+        break;
+      }
       const auto site = slot.site.load(std::memory_order_relaxed) % site_count;
       Words words;
       for (std::size_t i = 0; i < words.size(); ++i) words[i] = slot.sites[site][i].load(std::memory_order_relaxed);
       const auto sequence = slot.sequence.load(std::memory_order_relaxed);
       const auto milliseconds = slot.milliseconds.load(std::memory_order_relaxed);
+      const Place& place = slot.places[place_of(group)];
+      const auto of_group = place.group.load(std::memory_order_relaxed);
+      const auto on_group = static_cast<std::int64_t>(place.sequence.load(std::memory_order_relaxed));
       std::atomic_thread_fence(std::memory_order_acquire);
       if (version % 2 != 0 || version != slot.version.load(std::memory_order_relaxed)) continue;
       state.entered_any = 1;
       state.last = std::bit_cast<Site>(words);
       state.last_sequence = sequence;
+      state.sequence = of_group == group ? on_group : of_group < group ? 0 : -1;
       state.age = std::max<std::int64_t>(0, host_milliseconds() - milliseconds);
       break;
     }
@@ -121,13 +130,17 @@ class Board {
   static constexpr std::size_t site_count = 32;  // that are written once, not at every operation
   using Words = std::array<std::uint64_t, sizeof(Site) / sizeof(std::uint64_t)>;
   using SharedWords = std::array<std::atomic<std::uint64_t>, std::tuple_size_v<Words>>;
+  struct Place {
+    std::atomic<std::int64_t> group;
+    std::atomic<std::uint64_t> sequence;
+  };
   struct alignas(64) Slot {
-    std::atomic<std::uint64_t> version;  // odd while the next members are written
+    std::atomic<std::uint64_t> version;  // odd while the others are written
     std::atomic<std::uint64_t> site, sequence;
     std::atomic<std::int64_t> milliseconds;
-    std::array<SharedWords, site_count> sites;
     std::atomic<std::int64_t> pid;
-    std::array<std::atomic<std::uint64_t>, groups> sequences;
+    std::array<Place, place_count> places;
+    std::array<SharedWords, site_count> sites;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::is_trivially_copyable_v<Site>);
 
@@ -146,7 +159,9 @@ class Board {
     }
   };
 
-  static void write(SharedWords& to, const Operation& operation) {
+  static std::size_t place_of(std::int64_t group) { return static_cast<std::uint64_t>(group) % place_count; }
+
+  static void write(SharedWords& to, int group, const Operation& operation) {
     Site site{};
     const char* const file = operation.where.file_name();
     const char* const slash = std::strrchr(file, '/');
@@ -154,6 +169,7 @@ class Board {
     copy(operation.axis, site.axis);
     copy(slash != nullptr ? slash + 1 : file, site.file);
     site.line = operation.where.line();
+    site.group = group;
     const auto words = std::bit_cast<Words>(site);
     for (std::size_t i = 0; i < words.size(); ++i) to[i].store(words[i], std::memory_order_relaxed);
   }

@@ -24,13 +24,13 @@ namespace kerkis::comm {
 struct Fingerprint {
   std::array<char, 24> name{}, type{}, reduction{}, order{};
   std::array<char, 40> file{};
-  std::uint64_t line = 0, count = 0, sequence = 0;
+  std::uint64_t line = 0, count = 0, shards = 0, sequence = 0;
   std::int32_t root = -1, equal_counts = 0;
 
   Fingerprint() = default;
   explicit Fingerprint(const Operation& operation)
-      : line(operation.where.line()), count(operation.count), sequence(operation.sequence), root(operation.root),
-        equal_counts(operation.equal_counts ? 1 : 0) {
+      : line(operation.where.line()), count(operation.count), shards(operation.shards), sequence(operation.sequence),
+        root(operation.root), equal_counts(operation.equal_counts ? 1 : 0) {
     const std::string_view path = operation.where.file_name();
     copy(operation.name, name);
     copy(operation.type, type);
@@ -40,8 +40,8 @@ struct Fingerprint {
   }
 
   bool agrees_with(const Fingerprint& other, bool call_sites) const {
-    return name == other.name && type == other.type && reduction == other.reduction && root == other.root &&
-           sequence == other.sequence && equal_counts == other.equal_counts &&
+    return name == other.name && type == other.type && reduction == other.reduction && shards == other.shards &&
+           root == other.root && sequence == other.sequence && equal_counts == other.equal_counts &&
            (equal_counts == 0 || count == other.count) &&
            (order[0] == 0 || other.order[0] == 0 || order == other.order) &&
            (!call_sites || (line == other.line && file == other.file));
@@ -50,7 +50,8 @@ struct Fingerprint {
   /// "all_reduce (sum) of 4 float at a.cpp:10"
   std::string text() const {
     std::string words = name.data();
-    if (reduction[0] != '\0') words += message(" (", reduction.data(), ")");
+    if (reduction[0] != '\0') words += message(" (", reduction.data(), shards > 0 ? ", in order of " : ")");
+    if (shards > 0) words += message(shards, shards == 1 ? " shard)" : " shards)");
     if (type[0] != '\0') words += message(" of ", count, " ", type.data());
     const bool sends = words.starts_with("broadcast") || words.starts_with("scatter");
     if (root >= 0) words += message(sends ? " from" : " to", " root ", root);
@@ -77,15 +78,26 @@ class Fingerprints {
     return MPI_Iallgather(&mine_, sizeof mine_, MPI_BYTE, all_.data(), sizeof mine_, MPI_BYTE, group.fingerprints,
                           &request_);
   }
-  int test(int& done) { return MPI_Test(&request_, &done, MPI_STATUS_IGNORE); }
 
-  /// The same for the counts of an uneven all_to_all, once there is no mismatch and all collectives before it have
-  /// started: it uses their communicator.
-  int test_counts(const Group& group, int& done) { return pairs_ ? pairs_->advance(group.native, done) : MPI_SUCCESS; }
+  /// As far as it goes without waiting; `done` and a `mismatch` are set, and MPI's code is returned. The counts of an
+  /// uneven all_to_all go over the communicator of the collectives: all before it have started, and there is no other
+  /// mismatch.
+  int compare(const Group& group, bool call_sites, bool& done, std::optional<std::string>& mismatch) {
+    int complete = 0;
+    int code = MPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS || complete == 0) return code;
+    mismatch = mismatched(group, call_sites);
+    if (pairs_ && !mismatch) {
+      code = pairs_->advance(group.native, complete);
+      if (code == MPI_SUCCESS && complete != 0) mismatch = mismatched_counts(group);
+    }
+    done = complete != 0;
+    return code;
+  }
 
+ private:
   /// What two ranks send and receive, if they don't agree: the same words on every rank.
   std::optional<std::string> mismatched_counts(const Group& group) const {
-    if (!pairs_) return {};
     const auto& found = pairs_->found();
     const auto wrong = std::find_if(found.begin(), found.end(), [](const WrongPair& one) { return one.sender >= 0; });
     if (wrong == found.end()) return {};
@@ -99,7 +111,7 @@ class Fingerprints {
   }
 
   /// What two ranks have entered, if they don't agree: the same words on every rank.
-  std::optional<std::string> mismatch(const Group& group, bool call_sites) const {
+  std::optional<std::string> mismatched(const Group& group, bool call_sites) const {
     const auto ordered = [](const Fingerprint& fingerprint) { return fingerprint.order[0] != 0; };
     const auto found = std::find_if(all_.begin(), all_.end(), ordered);
     const auto first = found == all_.end() ? all_.begin() : found;
@@ -112,7 +124,6 @@ class Fingerprints {
                    group.who(static_cast<int>(other - all_.begin())), " entered ", other->text());
   }
 
- private:
   Fingerprint mine_;
   std::vector<Fingerprint> all_;
   std::optional<PairCounts> pairs_;
@@ -121,7 +132,7 @@ class Fingerprints {
 
 /// For an operation whose checksum has changed.
 inline CommError written_early(const Operation& operation, int rank) {
-  return CommError(operation.text() + ": its View was written before the operation was complete", rank, operation.name);
+  return failure(operation.text() + ": its View was written before the operation was complete", operation, rank);
 }
 
 /// Of some bytes, never 0; fast, and enough to see that they have changed: four lanes of multiply and rotate.

@@ -20,7 +20,8 @@ namespace kerkis::comm {
 /// body at once, so that this speaks before whatever else fails.
 template <class Send, class Receive>
 constexpr auto check_pair() {
-  static_assert(Kokkos::is_view_v<Send> && Kokkos::is_view_v<Receive>, "kerkis: communication takes Kokkos Views");
+  static_assert(Kokkos::is_view_v<Send> && Kokkos::is_view_v<Receive>,
+                "kerkis: communication takes Kokkos Views, and options in braces: {.operation = Reduction::maximum}");
   static_assert(!std::is_const_v<typename Receive::value_type>,
                 "kerkis: the View that receives, the second one, must not be const");
   static_assert(std::is_same_v<typename Send::non_const_value_type, typename Receive::non_const_value_type>,
@@ -153,6 +154,7 @@ class AllPieces final : public Steps {
     request = others_[waited_++];
     return false;
   }
+  std::uint64_t checksum() const override { return rest_ != nullptr ? rest_->checksum() : 0; }
 
  private:
   std::vector<MPI_Request> others_;
@@ -181,6 +183,7 @@ class And final : public Steps {
     owned_.finish();
     return rest_ == nullptr || rest_->next(request);
   }
+  std::uint64_t checksum() const override { return rest_ != nullptr ? rest_->checksum() : 0; }
 
  private:
   Owned owned_;

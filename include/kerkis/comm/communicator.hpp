@@ -4,7 +4,9 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <source_location>
 #include <string>
@@ -19,13 +21,16 @@ namespace kerkis {
 /// MPI_Comm_free is, and waits for the other ranks under the deadline. The default one is the group of this rank alone,
 /// which never calls MPI.
 ///
-/// Thread level: MPI_THREAD_FUNNELED is enough; calls come from one thread at a time.
+/// Thread level: MPI_THREAD_FUNNELED is enough; calls come from one thread at a time. See docs/contract.md for failures
+/// and the end.
 class Communicator {
  public:
   Communicator() = default;
 
   /// Duplicates `user` (collective over it, under the deadline) and starts a progress engine: a root communicator.
-  /// `user` stays the caller's. Throws InputError for MPI_COMM_NULL and intercommunicators, else CommError.
+  /// `user` stays the caller's. Throws InputError without MPI, for MPI_COMM_NULL and intercommunicators, for options
+  /// that make no sense (`largest_count`, times of the WaitPolicy, KERKIS_CHECK), and on all ranks if they differ where
+  /// they may not; CommError if MPI fails or ranks do not come.
   explicit Communicator(MPI_Comm user, std::string name = "world", CommunicatorOptions options = {}) {
     require(comm::mpi_is_alive(), "a Communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
     require(user != MPI_COMM_NULL, "a Communicator of MPI_COMM_NULL: this rank is in none");
@@ -33,7 +38,10 @@ class Communicator {
     comm::check(MPI_Comm_test_inter(user, &between_groups), "MPI_Comm_test_inter");
     require(between_groups == 0,
             "a Communicator takes no intercommunicator: MPI_Intercomm_merge makes one group of two");
-    require(options.largest_count > 0, "a Communicator's largest_count is 0: nothing could move");
+    constexpr std::size_t most = std::numeric_limits<int>::max();
+    require(options.largest_count > 0 && options.largest_count <= most, "a Communicator's largest_count is ",
+            options.largest_count, ", none of 1 to ", most);
+    comm::check_policy(options.wait);
     auto engine = std::make_shared<comm::Engine>(user, options, name);
     state_ = make(std::move(engine), user, std::move(name), 1, true);
   }
@@ -58,7 +66,7 @@ class Communicator {
     const int number = agree_on_number(where);
     return state_->engine->guard([&] {
       MPI_Comm part = MPI_COMM_NULL;
-      comm::check(MPI_Comm_split(native(), color, key, &part), "MPI_Comm_split", rank());
+      comm::check(MPI_Comm_split(native(), color, key, &part), "MPI_Comm_split", state_->engine->rank());
       Communicator result;
       result.state_ = make(state_->engine, part, std::move(name), number, false);
       return result;

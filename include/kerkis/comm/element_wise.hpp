@@ -91,11 +91,10 @@ struct ElementWise {
       return start(communicator, operation, MPI_IN_PLACE, run, keep(std::move(wire)));
   }
 
-  /// `access`: to `receive`, which MPI need not write on every rank.
+  /// The caller has checked the pair. `access`: to `receive`, which MPI need not write on every rank.
   template <class Functor, Access access, class ExecutionSpace, class Send, class Receive>
   Request between(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
                   const Receive& receive) const {
-    check_pair<Send, Receive>();
     using Element = typename Receive::value_type;
     check_reduction<Element, Functor>();
     constexpr bool in_float = is_half<Element> && std::is_same_v<Functor, Named>;

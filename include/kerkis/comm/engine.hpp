@@ -2,7 +2,6 @@
 #pragma once
 
 #include <mpi.h>
-#include <sched.h>
 
 #include <chrono>
 #include <cstddef>
@@ -13,21 +12,20 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <kerkis/comm/absence.hpp>
 #include <kerkis/comm/failure_channel.hpp>
+#include <kerkis/comm/live.hpp>
 #include <kerkis/comm/mpi.hpp>
 #include <kerkis/comm/objects.hpp>
+#include <kerkis/comm/one_thread.hpp>
 #include <kerkis/comm/options.hpp>
 #include <kerkis/comm/peers.hpp>
 #include <kerkis/comm/pending.hpp>
 #include <kerkis/comm/resources.hpp>
+#include <kerkis/comm/wait_until.hpp>
 
 namespace kerkis::comm {
-
-/// How long an operation may still become complete after another rank has failed.
-inline constexpr std::chrono::milliseconds grace{50};
 
 /// The one progress engine of a root communicator and all that are made from it: every wait of the library is here, and
 /// every operation under way. After a failure of any rank every wait throws it, nothing waits for peers any more, and
@@ -36,28 +34,30 @@ class Engine {
  public:
   /// `name` is that of the root communicator.
   Engine(MPI_Comm user, CommunicatorOptions options, std::string name)
-      : options_(options), name_(std::move(name)), failures_(std::make_shared<FailureChannel>(user, options.wait)) {
+      : options_(options), name_(std::move(name)), failures_(std::make_shared<FailureChannel>(user, options.wait)),
+        one_thread_(name_, rank()) {
     try {
       peers_ = std::make_unique<Peers>(failures_->native(), options_);
     } catch (const InputError&) {
       failures_->end();  // every rank has thrown it: nothing is under way
       throw;
     } catch (const std::exception& error) {
-      failures_->fail(error.what());
+      failures_->fail(error);
       failures_->end();
       throw;
     }
-    if (options_.check) at_finalize_.emplace([](void* self) { static_cast<Engine*>(self)->report_unfinished(); }, this);
+    if (!options_.check) return;
+    at_finalize_.emplace([](void* self) { static_cast<Engine*>(self)->report_unfinished(); }, this);
+    one_thread_.begin();
+    live_.join();
   }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   ~Engine() {
+    if (options_.check) live_.leave();
     if (mpi_is_alive() && !poisoned()) close();
     failures_->end();
-    if (!mpi_is_alive() || poisoned())
-      leak(std::move(operations_));
-    else
-      for (const Pending* const one : operations_) delete one;
+    if (!mpi_is_alive() || poisoned()) leak(std::move(operations_));
   }
 
   int rank() const { return failures_->rank(); }
@@ -65,31 +65,58 @@ class Engine {
   const CommunicatorOptions& options() const { return options_; }
   const std::shared_ptr<FailureChannel>& failures() const { return failures_; }
   bool poisoned() const { return failures_->failed(); }
-  Resources& resources() { return resources_; }
+  /// What an operation takes before it starts. Throws InputError as `inside` does.
+  Resources& resources() {
+    one_thread_.look("the start of an operation");
+    return resources_;
+  }
   Objects& objects() { return objects_; }
 
-  /// Lets everything pending move on. Throws the failure that a rank has announced, if any.
+  /// This thread is in a call, until the end of what is returned. In checking mode throws InputError, before anything
+  /// is changed, if another thread is in one; else does nothing.
+  [[nodiscard]] Inside inside(const char* call, const Operation& operation) {
+    return {one_thread_, call, operation.name, operation.where};
+  }
+
+  /// Lets everything pending move on; in checking mode also what has not yet started in other engines, whose failures
+  /// are thrown by their own calls. Throws the failure that a rank has announced, if any.
   void poll() {
+    const Inside here = inside("poll", {});
+    if (options_.check) {
+      if (const std::string* const note = one_thread_.note()) failures_->announce(CommError(*note, rank()));
+      Live::visit_all();
+    }
     failures_->poll();
-    if (moved_by_poll_ == 0) return;
-    for (std::size_t i = 0; i < operations_.size(); ++i) {
-      Pending& one = *operations_[i];
-      if (one.under_way && !one.complete && (one.detached || one.deferred || one.several) && advance(one) &&
-          one.detached)
-        remove(one);
+    for (std::size_t i = 0; moved_by_poll_ > 0 && i < operations_.size(); ++i) {
+      Pending& one = operations_[i];
+      if (one.moved_by_poll() && advance_this(one) && one.detached) remove(one);
     }
   }
 
   /// Tells every other rank that this one gives up, and poisons the communicator. Only the first call has an effect.
-  void announce(std::string_view text) noexcept { failures_->announce(text); }
+  /// In checking mode, if another thread is in a call, that one does it when it polls.
+  void announce(const std::exception& error) noexcept {
+    if (options_.check && !one_thread_.enter("announce", "", {})) return one_thread_.leave_note(error.what());
+    failures_->announce(error);
+    if (options_.check) one_thread_.leave();
+  }
+  void announce(std::string_view text) noexcept { announce(CommError(std::string(text), rank())); }
 
-  /// Calls `f` and announces what it throws.
+  /// Calls `f` and announces what it throws; if that is nothing, what exceptions within it have abandoned.
   template <class F>
   decltype(auto) guard(F&& f) {
+    struct Guarding {
+      explicit Guarding(Engine& its_engine) : engine(its_engine) { ++engine.guards_; }
+      ~Guarding() {
+        if (--engine.guards_ == 0 && !engine.abandoned_.empty()) engine.announce(engine.abandoned_);
+      }
+      Engine& engine;
+    };
+    const Guarding here(*this);
     try {
       return std::forward<F>(f)();
     } catch (const std::exception& error) {
-      announce(error.what());
+      announce(error);
       throw;
     } catch (...) {
       announce("an exception that is no std::exception");
@@ -100,10 +127,7 @@ class Engine {
   /// Unless `code` is MPI_SUCCESS, poisons the communicator, tells the other ranks and throws CommError: MPI leaves
   /// open what still works.
   void check_operation(int code, const Operation& operation) {
-    if (code == MPI_SUCCESS) return;
-    const CommError error = mpi_error(code, operation.text(), operation.name, rank());
-    announce(error.what());
-    throw error;
+    if (code != MPI_SUCCESS) give_up(failure(mpi_text(code, operation.text()), operation, rank(), mpi_class(code)));
   }
 
   /// Names and numbers an operation that is called, and writes on the board that this rank has come to it.
@@ -119,45 +143,44 @@ class Engine {
   template <class Begin>
   Pending& start(const std::shared_ptr<Group>& group, const Operation& operation, std::chrono::milliseconds deadline,
                  std::unique_ptr<Steps> steps, const Begin& begin) {
+    const Inside here = inside("the start of", operation);
+    require_deadline(operation.name, deadline);
     if (poisoned()) poll();
-    Pending& pending = new_operation();
-    pending.operation = operation;
-    pending.deadline = deadline;
+    Pending& pending = operations_.begin();
+    pending.steps = std::move(steps);
     pending.group = group.get();
-    if (steps != nullptr) {
-      pending.several = steps->several();
-      if (options_.check) pending.checksum = steps->checksum();
-      pending.steps = std::move(steps);
-    }
-    enter(*group, pending.operation);
+    const bool later = operation.collective && (options_.check || group->several > 0 || !group->waiting.empty());
     try {
-      if (operation.collective && (options_.check || group->several > 0 || !group->waiting.empty())) {
-        defer(pending, std::unique_ptr<Deferred>(new DeferredCall<Begin>(begin)));
-      } else {
-        check_operation(begin(&pending.request), pending.operation);
-        if (pending.several) count_several(pending, 1);
+      // First of all, so that the data moves while the rest is written down.
+      const int code = later ? MPI_SUCCESS : begin(&pending.request);
+      pending.operation = operation;
+      pending.deadline = deadline;
+      if (pending.steps != nullptr) {
+        pending.several = pending.steps->several();
+        if (options_.check) pending.checksum = pending.steps->checksum();
       }
+      enter(*group, pending.operation);
+      check_operation(code, pending.operation);
+      if (later) defer(pending, std::unique_ptr<Deferred>(new DeferredCall<Begin>(begin)));
+      if (!later && pending.several) count_several(pending, 1);
     } catch (const std::exception& error) {
       pending.orphan_of = group;
-      announce(error.what());
+      announce(error);
       throw;
     }
     return pending;
   }
 
-  /// Forgets a complete operation, or one that is given up.
+  /// Forgets a complete operation, or one that is given up: what a visit does not look at.
   void remove(Pending& pending) {
     if (!pending.complete) finish(pending);
     if (pending.detached) --moved_by_poll_;
-    pending.request = MPI_REQUEST_NULL;
-    pending.orphan_of.reset();
-    pending.checksum = 0;
-    pending.under_way = pending.complete = pending.broken = pending.detached = pending.several = false;
-    free_.push_back(&pending);
+    operations_.end(pending);
   }
 
   /// The operation goes on without its Request; `poll` completes it.
   void detach(Pending& pending, std::shared_ptr<Group> group) {
+    const Inside here = inside("detach() of", pending.operation);
     if (pending.complete) return remove(pending);
     pending.orphan_of = std::move(group);
     pending.detached = true;
@@ -167,38 +190,19 @@ class Engine {
   /// The operation is never completed, and its buffers are never freed: poisons the communicator.
   void abandon(Pending& pending, std::shared_ptr<Group> group) noexcept {
     pending.orphan_of = std::move(group);
-    announce(message("an exception abandoned ", pending.operation.text(), " on rank ", rank()));
+    abandoned(pending.operation);
+  }
+  /// An exception has. In `guard` that exception itself is announced instead, if it gets there.
+  void abandoned(const Operation& operation) noexcept {
+    const std::string text = message("an exception abandoned ", operation.text(), " on rank ", rank());
+    if (guards_ == 0) return announce(text);
+    if (abandoned_.empty()) abandoned_ = text;
   }
 
   /// Moves an operation on as far as it goes without waiting; says whether it is complete.
   bool advance(Pending& operation) {
-    if (operation.deferred) {
-      start_deferred(*operation.group);
-      if (operation.deferred) return false;
-    }
-    while (!operation.complete) {
-      if (operation.broken) poll();  // throws what it threw before
-      int done = 0;
-      const int code = MPI_Test(&operation.request, &done, &operation.status);
-      if (code == MPI_SUCCESS && done == 0) return false;
-      operation.broken = true;  // unless all goes well
-      check_operation(code, operation.operation);
-      if (operation.checksum != 0 && operation.checksum != operation.steps->checksum())
-        guard([&] { throw written_early(operation.operation, rank()); });
-      try {
-        if (operation.steps) operation.steps->came(operation.status);
-        if (operation.steps == nullptr || operation.steps->next(operation.request)) finish(operation);
-      } catch (const std::exception& error) {
-        const std::string text = message(operation.operation.text(), ": ", error.what());
-        announce(text);
-        if (const auto* of_mpi = dynamic_cast<const CommError*>(&error))
-          throw CommError(text, rank(), operation.operation.name, of_mpi->mpi_class());
-        throw;
-      }
-      operation.broken = false;
-      if (!operation.complete && operation.request == MPI_REQUEST_NULL) return false;
-    }
-    return true;
+    const Inside here = inside("a test of", operation.operation);
+    return advance_this(operation);
   }
 
   /// Tests once. Throws as `poll` does.
@@ -210,39 +214,10 @@ class Engine {
 
   /// Waits until the operation is complete; no wait is blind.
   void wait(Pending& operation) {
-    wait_until([&] { return advance(operation); }, [&] { poll(); },
-               [&](std::chrono::milliseconds waited, bool first) { check_deadline(operation, waited, first); });
-  }
-
-  /// Waits until `complete()`, which tests; `poll_others()` lets other things move on, and throws what a rank has
-  /// announced. Then there is a moment to become complete all the same, since that rank may have done its part before
-  /// it failed. Once it no longer only spins, it calls `late(waited, first)` between tests, which throws when a
-  /// deadline has passed, and reports when `first` is true: once.
-  template <class Complete, class Poll, class Late>
-  void wait_until(Complete&& complete, Poll&& poll_others, Late&& late) {
-    const WaitPolicy& policy = options_.wait;
-    try {
-      // While it spins it looks for other things now and then only: they cost as much as the test.
-      for (int spin = 0; spin < policy.spins; ++spin) {
-        if (complete()) return;
-        if (spin % 32 == 31) poll_others();
-      }
-      bool reported = false;
-      for (const auto start = Clock::now(); !complete();) {
-        poll_others();
-        const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
-        late(waited, !reported && waited >= policy.first_report);
-        reported = waited >= policy.first_report;
-        if (waited < policy.sleep_after)
-          sched_yield();
-        else
-          sleep_for(policy.sleep);
-      }
-    } catch (const PeerError&) {
-      for (const auto start = Clock::now(); Clock::now() - start < grace; sched_yield())
-        if (complete()) return;
-      throw;
-    }
+    const Inside here = inside("the wait for", operation.operation);
+    wait_until(
+        options_.wait, [&] { return advance_this(operation); }, [&] { poll(); },
+        [&](std::chrono::milliseconds waited, bool first) { check_deadline(operation, waited, first); });
   }
 
   /// Throws the report, on every rank, if `waited` has passed the deadline (0: the policy's); else prints it if `first`
@@ -252,7 +227,7 @@ class Engine {
     const bool late = expired(operation.deadline, waited);
     if (!late && !first) return;
     const std::string text = report(operation, waited) + std::string(also);
-    if (late) give_up(text, operation.operation);
+    if (late) give_up(failure(text, operation.operation, rank()));
     print_error(message("rank ", rank(), " still waits: ", text));
   }
   bool expired(std::chrono::milliseconds deadline, std::chrono::milliseconds waited) const {
@@ -261,18 +236,9 @@ class Engine {
 
   /// What is awaited, for how long, and who has not come.
   std::string report(const Pending& pending, std::chrono::milliseconds waited) const {
-    const Operation& operation = pending.operation;
-    const Group* const group = pending.group;
-    std::vector<int> ranks;
-    if (operation.peer >= 0 && group != nullptr) {
-      ranks = {group->root_ranks[static_cast<std::size_t>(operation.peer)]};
-    } else if (group != nullptr) {
-      ranks = group->root_ranks;
-    } else {
-      for (int other = 0; other < failures_->size(); ++other) ranks.push_back(other);
-    }
-    return message(operation.text(), ", waited ", tenths(waited.count()), " s",
-                   absence(*peers_, std::move(ranks), rank(), group != nullptr ? group->number : 0, operation));
+    return message(pending.operation.text(), ", waited ", tenths(waited.count()), " s",
+                   absence(*peers_, pending.group, rank(), pending.operation,
+                           pending.steps != nullptr ? pending.steps->under_way() : Sides()));
   }
 
   /// Numbers for communicators: all members of a new one take the largest of their next numbers.
@@ -280,32 +246,59 @@ class Engine {
   void take_number(int number) { next_number_ = number + 1; }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  bool advance_this(Pending& operation) {
+    if (operation.deferred) {
+      start_deferred(*operation.group);
+      if (operation.deferred) return false;
+    }
+    while (!operation.complete) {
+      if (operation.broken) poll();  // throws what it threw before
+      int done = 0;
+      const int code = MPI_Test(&operation.request, &done, &operation.status);
+      if (code == MPI_SUCCESS && done == 0) return false;
+      operation.broken = true;  // unless all goes well
+      check_operation(code, operation.operation);
+      bool last = true;
+      try {
+        if (operation.steps) operation.steps->came(operation.status);
+        if (operation.steps) last = operation.steps->next(operation.request);
+      } catch (const std::exception& error) {
+        const auto* const known = dynamic_cast<const CommError*>(&error);
+        const CommError of_this = failure(message(operation.operation.text(), ": ", error.what()), operation.operation,
+                                          rank(), known != nullptr ? known->mpi_class() : 0);
+        announce(of_this);
+        if (known != nullptr) throw of_this;
+        throw;
+      }
+      if (last && operation.checksum != 0 && operation.checksum != operation.steps->checksum())
+        give_up(written_early(operation.operation, rank()));
+      operation.broken = false;
+      if (last) finish(operation);
+      if (!last && operation.request == MPI_REQUEST_NULL) return false;
+    }
+    return true;
+  }
 
-  [[noreturn]] void give_up(const std::string& text, const Operation& operation) {
-    announce(text);
-    throw CommError(text, rank(), operation.name);
+  /// In a call of another engine, perhaps on another thread: starts what can start. The steps of what has started are
+  /// left to this engine's own calls, as they are without checking.
+  void visit() noexcept {
+    if (poisoned() || !one_thread_.visit()) return;
+    try {
+      for (std::size_t i = 0; i < operations_.size() && moved_by_poll_ > 0; ++i)
+        if (operations_[i].deferred) start_deferred(*operations_[i].group);
+    } catch (...) {  // announced
+    }
+    one_thread_.leave();
+  }
+
+  [[noreturn]] void give_up(const CommError& error) {
+    announce(error);
+    throw error;
   }
 
   void count_several(const Pending& operation, int change) {
     moved_by_poll_ += change;
     if (operation.operation.collective) operation.group->several += change;
-  }
-
-  Pending& new_operation() {
-    if (free_.empty()) {
-      free_.reserve(operations_.size() + 1);
-      free_.push_back(operations_.emplace_back(new Pending));
-    }
-    Pending& pending = *free_.back();
-    free_.pop_back();
-    pending.under_way = true;
-    return pending;
-  }
-  const Pending* first_under_way() const {
-    for (const auto& one : operations_)
-      if (one->under_way) return one;
-    return nullptr;
   }
 
   void defer(Pending& pending, std::unique_ptr<Deferred> deferred) {
@@ -322,19 +315,23 @@ class Engine {
     while (!group.waiting.empty() && group.several == 0) {
       Pending& operation = *group.waiting.front();
       if (auto* const fingerprints = operation.deferred->fingerprints.get()) {
-        int done = 0;
-        check_operation(fingerprints->test(done), operation.operation);
-        if (done == 0) return;
-        if (const auto text = fingerprints->mismatch(group, options_.strict_call_sites))
-          give_up(*text, operation.operation);
-        check_operation(fingerprints->test_counts(group, done), operation.operation);
-        if (done == 0) return;
-        if (const auto text = fingerprints->mismatched_counts(group)) give_up(*text, operation.operation);
+        bool done = false;
+        std::optional<std::string> mismatch;
+        check_operation(fingerprints->compare(group, options_.strict_call_sites, done, mismatch), operation.operation);
+        if (mismatch) give_up(failure(*mismatch, operation.operation, rank()));
+        if (!done) return;
       }
       const auto deferred = std::move(operation.deferred);
       group.waiting.erase(group.waiting.begin());
       --moved_by_poll_;
-      guard([&] { check_operation(deferred->begin(&operation.request), operation.operation); });
+      operation.broken = true;  // unless all goes well
+      try {
+        check_operation(deferred->begin(&operation.request), operation.operation);
+      } catch (const std::exception& error) {
+        announce(error);
+        throw;
+      }
+      operation.broken = false;
       if (operation.several) count_several(operation, 1);
     }
   }
@@ -349,29 +346,29 @@ class Engine {
   /// announcement can come after; if one fails instead, that is seen here.
   void close() noexcept {
     try {
-      if (const Pending* const one = first_under_way()) {
+      if (const Pending* const one = operations_.first_under_way()) {
         Pending first;
         first.operation = one->operation;
         first.orphan_of = one->orphan_of;
         first.group = first.orphan_of.get();
         const auto all_complete = [&] {
           poll();
-          return first_under_way() == nullptr;
+          return operations_.first_under_way() == nullptr;
         };
         wait_until(
-            all_complete, [] {},
+            options_.wait, all_complete, [] {},
             [&](std::chrono::milliseconds waited, bool report) { check_deadline(first, waited, report); });
       }
       if (failures_->size() == 1) return;
       Pending end;
-      end.operation = {.name = "end", .where = std::source_location::current(), .axis = name_.c_str(), .sequence = 1};
+      end.operation = {.name = "end", .axis = name_.c_str(), .sequence = 1};
       peers_->enter(0, end.operation);
       check(MPI_Ibarrier(failures_->native(), &end.request), "MPI_Ibarrier", rank());
       wait(end);
     } catch (const PeerError& error) {
-      failures_->fail(error.what());  // its rank says what it was
+      failures_->fail(error);  // its rank says what it was
     } catch (const std::exception& error) {
-      failures_->fail(error.what());
+      failures_->fail(error);
       report_unheard("a communicator was ended", error);
     }
   }
@@ -380,8 +377,7 @@ class Engine {
   void report_unfinished() const noexcept {
     if (poisoned() || std::uncaught_exceptions() > 0) return;
     print_error(message("rank ", rank(), ": communicator '", name_, "' has not ended before MPI_Finalize"));
-    for (const auto& one : operations_)
-      if (one->under_way) print_error(message("rank ", rank(), ": never finished: ", one->operation.text()));
+    operations_.print_unfinished(rank());
   }
 
   CommunicatorOptions options_;
@@ -390,11 +386,14 @@ class Engine {
   std::unique_ptr<Peers> peers_;
   std::optional<AtFinalize> at_finalize_;
   Objects objects_;
-  Resources resources_;               // outlives what is under way
-  std::vector<Pending*> operations_;  // owned
-  std::vector<Pending*> free_;        // of these
-  int moved_by_poll_ = 0;             // of the pending: several steps, deferred, detached
-  int next_number_ = 2;               // 0 is the end of the engine, 1 the root communicator
+  Resources resources_;  // outlives what is under way
+  Operations operations_;
+  int guards_ = 0;         // calls of `guard` under way
+  std::string abandoned_;  // within them
+  int moved_by_poll_ = 0;  // of the pending: several steps, deferred, detached
+  OneThread one_thread_;   // for the checking mode
+  Live live_{[](void* self) { static_cast<Engine*>(self)->visit(); }, this};
+  int next_number_ = 2;  // 0 is the end of the engine, 1 the root communicator
 };
 
 }  // namespace kerkis::comm

@@ -21,7 +21,7 @@
 
 namespace kerkis {
 
-/// Of Environment and `run`.
+/// Of Environment and `run`. Of both times the largest value, std::chrono::milliseconds::max(), means for ever.
 struct EnvironmentOptions {
   /// Of Kokkos on each rank. 0: as OMP_NUM_THREADS or KOKKOS_NUM_THREADS says; without them the cores this rank may
   /// use, shared with the ranks beside it.

@@ -37,7 +37,7 @@ class KeepExchange final : public Steps {
     return MPI_Isend(out.data, static_cast<int>(out.count), out.type.native, to, tag, native, &sent_);
   }
   void came(const MPI_Status& status) override {
-    if (!received_) count_ = elements_of(status, sizeof(typename ReceiveWire::Element));
+    if (!received_) count_ = elements_of(status, receive_.run().type.native, sizeof(typename ReceiveWire::Element));
   }
   bool next(MPI_Request& request) override {
     if (!std::exchange(received_, true)) {
@@ -45,6 +45,11 @@ class KeepExchange final : public Steps {
       request = std::exchange(sent_, MPI_REQUEST_NULL);
     }
     return request == MPI_REQUEST_NULL;
+  }
+  Sides under_way() const override {
+    int sent = 0;
+    if (!received_) MPI_Request_get_status(sent_, &sent, MPI_STATUS_IGNORE);
+    return {.sends = sent == 0, .receives = !received_};
   }
   std::uint64_t checksum() const override { return send_.checksum(); }
 
@@ -76,6 +81,8 @@ class LongExchange final : public Steps {
     return !sends_ && !receives_;
   }
   bool several() const override { return true; }
+  Sides under_way() const override { return {.sends = sends_, .receives = receives_}; }
+  std::uint64_t checksum() const override { return send_.checksum(); }
 
  private:
   bool sends_, receives_;
@@ -110,7 +117,8 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
   const Operation operation{.name = name,
                             .type = datatype<Element>(communicator).name,
                             .count = from == no_rank ? send.size() : receive.size(),
-                            .peer = from == no_rank ? to : from,
+                            .to = to,
+                            .from = from,
                             .collective = false,
                             .where = where};
   const std::size_t length = piece_length(communicator, sizeof(Element));

@@ -35,6 +35,7 @@ template <class Functor = comm::Named, class ExecutionSpace, class Send, class R
 Request exclusive_scan(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
                        const Receive& receive, ExclusiveScanOptions options = {},
                        std::source_location where = std::source_location::current()) {
+  comm::check_pair<Send, Receive>();
   const comm::ElementWise ranks{
       &MPI_Iexscan, "exclusive_scan", "kerkis::exclusive_scan", true, options.operation, options.deadline, where};
   comm::check_apart("exclusive_scan", send, receive);

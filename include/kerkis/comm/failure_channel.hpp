@@ -3,6 +3,10 @@
 
 #include <mpi.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,7 +53,8 @@ class FailureChannel {
   MPI_Comm native() const { return native_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
-  bool failed() const { return failed_rank_ >= 0; }
+  /// On any thread.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
 
   /// Lets MPI move pending communication on. Throws the failure that a rank has announced, if any.
   void poll() {
@@ -60,39 +65,60 @@ class FailureChannel {
       if (done == 0) return;
       int length = 0;
       MPI_Get_count(&status, MPI_CHAR, &length);
-      failed_rank_ = status.MPI_SOURCE;
-      failure_ = incoming_.substr(0, static_cast<std::size_t>(length));
+      const std::string_view words(incoming_.data(), static_cast<std::size_t>(length));
+      failure_ = std::make_exception_ptr(announced(words, status.MPI_SOURCE));
+      failed_.store(true, std::memory_order_release);
     }
-    if (failed_rank_ == rank_) throw CommError(failure_, rank_);
-    throw PeerError(message("rank ", failed_rank_, ": ", failure_), failed_rank_);
+    std::rethrow_exception(failure_);
   }
 
   /// Tells every other rank that this one gives up. Only the first call has an effect.
-  void announce(std::string_view text) noexcept {
+  void announce(const std::exception& error) noexcept {
     if (failed() || !mpi_is_alive()) return;
-    fail(text);
-    const std::string& outgoing = leak(failure_);
+    const auto* const outgoing = &leak(announcement(fail(error)));
     for (int peer = 0; peer < size_; ++peer) {
       if (peer == rank_) continue;
       MPI_Request request = MPI_REQUEST_NULL;  // never completed: the peer may be gone
-      MPI_Isend(outgoing.data(), static_cast<int>(outgoing.size()), MPI_CHAR, peer, 0, native_, &request);
+      MPI_Isend(outgoing->data(), static_cast<int>(outgoing->size()), MPI_CHAR, peer, 0, native_, &request);
     }
   }
 
   /// As `announce`, but tells nobody.
-  void fail(std::string_view text) {
-    if (failed()) return;
-    failed_rank_ = rank_;
-    failure_ = text.substr(0, longest_announcement);
+  CommError fail(const std::exception& error) {
+    CommError first(error.what(), rank_);
+    if (const auto* const known = dynamic_cast<const CommError*>(&error))
+      first = {known->what(), rank_,         known->operation(), known->mpi_class(),
+               known->axis(), known->peer(), known->where()};
+    if (failed()) return first;
+    failure_ = std::make_exception_ptr(first);
+    failed_.store(true, std::memory_order_release);
+    return first;
   }
 
  private:
+  /// As it goes to the other ranks: parts that end with a null, and the text.
+  static std::string announcement(const CommError& error) {
+    return message(error.mpi_class(), '\0', error.peer(), '\0', error.operation(), '\0', error.axis(), '\0',
+                   error.what())
+        .substr(0, longest_announcement);
+  }
+  static PeerError announced(std::string_view words, int rank) {
+    const auto next = [&words] {
+      const std::string part(words.substr(0, words.find('\0')));
+      words.remove_prefix(std::min(part.size() + 1, words.size()));
+      return part;
+    };
+    const int its_class = std::atoi(next().c_str()), peer = std::atoi(next().c_str());
+    const std::string operation = next(), axis = next();
+    return {message("rank ", rank, ": ", words), rank, operation, its_class, axis, peer};
+  }
+
   MPI_Comm native_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
   std::string incoming_ = std::string(longest_announcement, '\0');
   MPI_Request receive_ = MPI_REQUEST_NULL;
-  int failed_rank_ = -1;  // nobody
-  std::string failure_;
+  std::exception_ptr failure_;
+  std::atomic<bool> failed_{false};  // set after `failure_`
 };
 
 }  // namespace kerkis::comm

@@ -21,8 +21,8 @@ struct GatherOptions {
 
 /// Puts the `send` of every rank, in the order of ranks, in the `receive` of rank `root`; elsewhere `receive` is
 /// ignored. Blocks have `counts` elements, or send.size(). `execution` is fenced first; the Views, which have no memory
-/// in common, belong to the operation until the request is complete. Throws InputError for a root that is no rank or if
-/// the sizes do not match, CommError if MPI fails.
+/// in common, belong to the operation until the request is complete. Throws InputError for a root that is no rank, if
+/// the sizes do not match or if the Views of the root overlap, CommError if MPI fails.
 template <class ExecutionSpace, class Send, class Receive>
   requires(!std::is_convertible_v<Receive, GatherOptions>)
 Request gather(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
@@ -34,7 +34,10 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
   const bool root = communicator.rank() == options.root;
   const comm::Blocks blocks("gather", communicator, options.counts, send.size());
   blocks.check_mine(send.size());
-  if (root) blocks.check_whole(receive.size());
+  if (root) {
+    blocks.check_whole(receive.size());
+    comm::check_apart("gather", send, receive);
+  }
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
   comm::Wire<comm::Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence);
   auto to = comm::wire_if<comm::Access::write>(root, execution, communicator, receive, comm::fenced);

@@ -8,14 +8,10 @@
 
 #include <kerkis/comm/collective.hpp>
 #include <kerkis/comm/message.hpp>
+#include <kerkis/comm/peer.hpp>
 #include <kerkis/comm/request.hpp>
 
 namespace kerkis {
-
-/// Of a receive: from whoever sends first.
-inline constexpr int any_rank = -1;
-/// A peer that is not given; of an exchange: nobody is there, nothing moves that way.
-inline constexpr int no_rank = -2;
 
 /// Of `send`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct SendOptions {
@@ -25,9 +21,9 @@ struct SendOptions {
 };
 /// Of `receive`.
 struct ReceiveOptions {
-  int from = no_rank;                     ///< must be given; or `any_rank`
-  int tag = 0;                            ///< the sender's
-  Received* received = nullptr;           ///< told who sent how much; it lives until the request is complete
+  int from = no_rank;            ///< must be given; or `any_rank`
+  int tag = 0;                   ///< the sender's
+  Received* received = nullptr;  ///< told who sent how much; lives until the operation is complete, detached ones too
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 
@@ -55,7 +51,7 @@ class KeepReceived final : public Steps {
  public:
   KeepReceived(Wire&& wire, Received* received) : wire_(std::move(wire)), received_(received) {}
   void came(const MPI_Status& status) override {
-    what_ = {status.MPI_SOURCE, elements_of(status, sizeof(typename Wire::Element))};
+    what_ = {status.MPI_SOURCE, elements_of(status, wire_.run().type.native, sizeof(typename Wire::Element))};
   }
   bool next(MPI_Request&) override {
     wire_.finish(what_.count);
@@ -69,16 +65,37 @@ class KeepReceived final : public Steps {
   Received what_;
 };
 
+/// Keeps what must live until a receive straight to its View is complete; looks whether whole elements have come.
+template <class Element, class Kept>
+class KeepWhole final : public Steps {
+ public:
+  KeepWhole(MPI_Datatype type, Kept&& kept) : type_(type), kept_(std::move(kept)) {}
+  void came(const MPI_Status& status) override { elements_of(status, type_, sizeof(Element)); }
+  bool next(MPI_Request&) override { return true; }
+
+ private:
+  MPI_Datatype type_;
+  [[no_unique_address]] Kept kept_;
+};
+
 template <class Wire>
 std::unique_ptr<Steps> keep_received(Wire&& wire, Received* received) {
-  if (wire.packed() || received != nullptr) return std::make_unique<KeepReceived<Wire>>(std::move(wire), received);
-  return keep(std::move(wire));
+  using Element = typename Wire::Element;
+  Resources* const owner = wire.resources();
+  if (wire.packed() || received != nullptr)
+    return std::unique_ptr<Steps>(new (owner) KeepReceived<Wire>(std::move(wire), received));
+  if constexpr (sizeof(Element) == 1) return keep(std::move(wire));
+  const MPI_Datatype type = wire.run().type.native;
+  if (wire.needed()) return std::unique_ptr<Steps>(new (owner) KeepWhole<Element, Wire>(type, std::move(wire)));
+  struct Nothing {};
+  return std::unique_ptr<Steps>(new (owner) KeepWhole<Element, Nothing>(type, {}));
 }
 
 }  // namespace comm
 
 /// Sends `view` to rank `to`, which receives with the same tag; messages of one tag arrive in order. `execution` is
-/// fenced first; the View must not be written until the request is complete. Elements go in the order of `shape_of`.
+/// fenced first; the View must not be written until the request is complete. Elements go in the order that
+/// docs/contract.md gives them.
 /// Throws InputError for a peer that is no other rank or a tag out of range, CommError if MPI fails.
 template <class ExecutionSpace, class View>
 Request send(const ExecutionSpace& execution, const Communicator& communicator, const View& view, SendOptions options,
@@ -91,7 +108,7 @@ Request send(const ExecutionSpace& execution, const Communicator& communicator, 
   comm::Operation operation{.name = "send",
                             .type = comm::datatype<Element>(communicator).name,
                             .count = view.size(),
-                            .peer = options.to,
+                            .to = options.to,
                             .collective = false,
                             .where = where};
   if (view.size() >= comm::piece_length(communicator, sizeof(Element))) {
@@ -109,9 +126,10 @@ Request send(const ExecutionSpace& execution, const Communicator& communicator, 
       });
 }
 
-/// Receives `view` from rank `from`. A longer message is a CommError, a shorter one leaves the rest of the View as it
-/// was. `execution` is fenced first; the View must be neither read nor written until the request is complete.
-/// Throws InputError for a peer that is no other rank or a tag out of range, CommError if MPI fails.
+/// Receives `view` from rank `from`. A longer message is a CommError, and so is one that ends within an element, whose
+/// sender has sent another type; a shorter one leaves the rest of the View as it was. `execution` is fenced first; the
+/// View must be neither read nor written until the request is complete. Throws InputError for a peer that is no other
+/// rank or a tag out of range, CommError if MPI fails.
 template <class ExecutionSpace, class View>
 Request receive(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                 ReceiveOptions options, std::source_location where = std::source_location::current()) {
@@ -124,7 +142,7 @@ Request receive(const ExecutionSpace& execution, const Communicator& communicato
   comm::Operation operation{.name = "receive",
                             .type = comm::datatype<Element>(communicator).name,
                             .count = view.size(),
-                            .peer = options.from,
+                            .from = options.from,
                             .collective = false,
                             .where = where};
   if (view.size() >= comm::piece_length(communicator, sizeof(Element))) {

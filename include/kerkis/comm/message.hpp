@@ -26,12 +26,20 @@ inline std::size_t bytes_of(const MPI_Status& status) {
   return static_cast<std::size_t>(bytes);
 }
 
-/// The elements that have come. Throws CommError if they are not whole: the sender's are of another type.
-inline std::size_t elements_of(const MPI_Status& status, std::size_t element_bytes) {
-  const std::size_t bytes = bytes_of(status);
-  if (bytes % element_bytes != 0)
-    throw CommError(message("rank ", status.MPI_SOURCE, " has sent no whole number of such elements"));
-  return bytes / element_bytes;
+/// For a message that ends within an element.
+[[gnu::cold, gnu::noinline]] inline CommError broken_element(const MPI_Status& status, std::size_t element_bytes) {
+  return CommError(message("rank ", status.MPI_SOURCE, " has sent ", bytes_of(status),
+                           " bytes, no whole number of elements of ", element_bytes, " bytes"));
+}
+
+/// The elements that have come, of so many bytes, as `type` says. Throws CommError if they are not whole: the sender's
+/// are of another type.
+inline std::size_t elements_of(const MPI_Status& status, MPI_Datatype type, std::size_t element_bytes) {
+  int count = 0;
+  check(MPI_Get_count(&status, type, &count), "MPI_Get_count");
+  if (count == MPI_UNDEFINED) [[unlikely]]
+    throw broken_element(status, element_bytes);
+  return static_cast<std::size_t>(count);
 }
 
 /// The first MPI operation of a message. A message of at least `piece_length` elements begins with a piece of so many,
@@ -124,10 +132,16 @@ class MessageSide {
     if (ended_ > 0) return;
     peer_ = status.MPI_SOURCE;
     const bool has_trailer = count_ >= length_ && bytes_of(status) > length_ * sizeof(Element);
-    if (!has_trailer) trailer_.total = elements_of(status, sizeof(Element));
+    if (!has_trailer) trailer_.total = elements_of(status, type_.native, sizeof(Element));
     if (trailer_.total > count_)
       throw CommError(
           message("rank ", peer_, " has sent ", trailer_.total, " elements, more than the ", count_, " of the View"));
+  }
+  /// As Wire's, of what is sent.
+  std::uint64_t checksum() const {
+    if constexpr (sending && AsWire::host_reaches)
+      return straight_ ? checksum_of(view_.data(), count_ * sizeof(Element)) : 0;
+    return 0;
   }
   Received received() const { return {peer_, static_cast<std::size_t>(trailer_.total)}; }
 
@@ -222,6 +236,7 @@ class LongMessage final : public Steps {
     return true;
   }
   bool several() const override { return true; }
+  std::uint64_t checksum() const override { return side_.checksum(); }
 
  private:
   Side side_;

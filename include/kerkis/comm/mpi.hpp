@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include <kerkis/comm/live.hpp>
+#include <kerkis/comm/peer.hpp>
 #include <kerkis/comm/wait_policy.hpp>
 #include <kerkis/core/error.hpp>
 
@@ -46,39 +48,62 @@ struct Operation {
   const char* type = "";   ///< of the elements; "" if there are none
   const char* order = "";  ///< of the elements, if it matters: "first index fastest"
   std::size_t count = 0;
-  int peer = -1;                                     ///< of a hand-off
+  int to = no_rank, from = no_rank;                  ///< of a hand-off: ranks of the communicator, or `any_rank`
   int root = -1;                                     ///< of a collective that has one
-  const char* reduction = "";                        ///< of a reduction
   bool collective = true;                            ///< every rank of the communicator takes part
   bool equal_counts = true;                          ///< and `count` is the same on all of them
+  const char* reduction = "";                        ///< of a reduction
+  std::size_t shards = 0;                            ///< of one in their order; 0: in MPI's
   std::span<const std::size_t> sends{}, receives{};  ///< of an uneven all_to_all, by rank; read while it is called
-  std::source_location where{};
-  const char* axis = "";       ///< the communicator's name; it sets this and the number
-  std::uint64_t sequence = 0;  ///< among its collectives, or among this rank's hand-offs
+  std::source_location where{};  ///< without a line: no call of the program, but the communicator's end
+  const char* axis = "";         ///< the communicator's name; it sets this and the number
+  std::uint64_t sequence = 0;    ///< among its collectives, or among this rank's hand-offs
 
   std::string text() const {
+    if (where.line() == 0) return message("the ", name, " of communicator '", axis, "'");
     std::string words = message(name, " #", sequence);
     if (*type != '\0') words += message(" of ", count, " ", type);
-    if (peer >= 0) words += message(*name == 's' ? " to" : " from", " rank ", peer);
+    if (to >= 0) words += message(" to rank ", to);
+    if (from != no_rank) words += to >= 0 ? " and from " : " from ";
+    if (from >= 0) words += message("rank ", from);
+    if (from == any_rank) words += "any rank";
     return words + message(" over '", axis, "', called at ", call_site(where));
   }
 };
 
-/// MPI's `code` as an exception; `words` say what was done.
-inline CommError mpi_error(int code, const std::string& words, const char* operation, int rank) {
-  char text[MPI_MAX_ERROR_STRING];
-  int length = 0, error_class = MPI_ERR_OTHER;
-  MPI_Error_class(code, &error_class);
-  MPI_Error_string(code, text, &length);
-  const char* const plain =
-      error_class == MPI_ERR_TRUNCATE ? ": the message is longer than what was to receive it" : "";
-  return CommError(message(words, plain, ": ", std::string_view(text, static_cast<std::size_t>(length))), rank,
-                   operation, error_class);
+/// `text`, which says all, as the failure of an operation.
+inline CommError failure(const std::string& text, const Operation& operation, int rank, int mpi_class = 0) {
+  const int peer = operation.from >= 0 ? operation.from : operation.to >= 0 ? operation.to : -1;
+  return {text, rank, operation.name, mpi_class, operation.axis, peer, operation.where};
+}
+
+inline int mpi_class(int code) {
+  int known = MPI_ERR_OTHER;
+  MPI_Error_class(code, &known);
+  return known;
+}
+
+/// What MPI says of its `code`, in one line: the words for its class, and the last line of what some libraries know
+/// besides, the cause, unless that is of addresses. `words` say what was done.
+inline std::string mpi_text(int code, const std::string& words) {
+  const int its_class = mpi_class(code);
+  const auto text_of = [](int number) {
+    char text[MPI_MAX_ERROR_STRING];
+    int length = 0;
+    MPI_Error_string(number, text, &length);
+    std::string all(text, static_cast<std::size_t>(length));
+    while (all.ends_with('\n')) all.pop_back();
+    return all.substr(all.rfind('\n') + 1);
+  };
+  const std::string text = text_of(its_class), cause = text_of(code);
+  const bool tells = cause != text && cause.find("0x") == std::string::npos;
+  return message(words, its_class == MPI_ERR_TRUNCATE ? ": the message is longer than what was to receive it" : "",
+                 ": ", text, tells ? ": " : "", tells ? cause : "");
 }
 
 /// Throws CommError unless `code` is MPI_SUCCESS.
 inline void check(int code, const char* operation, int rank = -1) {
-  if (code != MPI_SUCCESS) throw mpi_error(code, operation, operation, rank);
+  if (code != MPI_SUCCESS) throw CommError(mpi_text(code, operation), rank, operation, mpi_class(code));
 }
 
 inline bool mpi_is_alive() {
@@ -101,8 +126,10 @@ inline bool completes_within(MPI_Request& request, std::chrono::milliseconds lim
   for (int done = 0;;) {
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done != 0) return true;
-    const auto waited = std::chrono::steady_clock::now() - start;
+    // In the limit's unit: its largest value is more than nanoseconds can count.
+    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
     if (waited >= limit) return false;
+    Live::visit_all();
     if (waited < policy.sleep_after)
       sched_yield();
     else

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
@@ -133,6 +134,7 @@ class OrderedReduction final : public Steps {
     return rest_ == nullptr || rest_->next(request);
   }
   bool several() const override { return true; }
+  std::uint64_t checksum() const override { return rest_ != nullptr ? rest_->checksum() : 0; }
 
  private:
   enum class Stage { exchange, gather, rest };
@@ -245,6 +247,7 @@ Request start_ordered(const Communicator& communicator, Operation operation, std
                       const OrderedShape& shape) {
   const auto [merge, words] = merge_of<T, Functor>(reduction, operation.name);
   operation.reduction = words;
+  operation.shards = shape.shards;
   const int rank = communicator.rank();
   const Range mine = partition(static_cast<std::int64_t>(shape.shards), communicator.size(), rank);
   require(shape.shards > 0, operation.name, ": no shards");

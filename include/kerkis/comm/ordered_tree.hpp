@@ -127,7 +127,7 @@ NamedMerge<Accumulator<T>> merge_of([[maybe_unused]] Reduction reduction, [[mayb
       if (reduction == bitwise_or) return {&merge_by<A, Bits<bitwise_or>>, "bitwise or"};
       if (reduction == bitwise_xor) return {&merge_by<A, Bits<bitwise_xor>>, "bitwise xor"};
     }
-    throw InputError(message(caller, ": there is no such reduction of these elements"));
+    throw no_reduction<T>(reduction, caller);
   }
 }
 

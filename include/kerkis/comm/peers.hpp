@@ -59,7 +59,7 @@ class Peers {
     if (watch_ && hosts_.size() > 1) watch_->start(*board_, cards_[own()].token);
 
     const int level = cards_.front().check;
-    require(level >= 0, "KERKIS_CHECK is neither 0, 1 nor strict on rank 0");
+    require(level >= 0, "KERKIS_CHECK is neither 0, 1 nor strict on rank 0, but ", cards_.front().asked.data());
     options.check = level > 0;
     options.strict_call_sites = level > 1;
     if (options.wait.spins < 0) options.wait.spins = more_ranks_than_cores() ? 64 : 2000;
@@ -97,6 +97,7 @@ class Peers {
     std::array<std::uint64_t, 3> namespaces;
     Cores cores;
     std::int32_t check;                 // 1: checking, 2: call sites too, -1: nonsense
+    std::array<char, 28> asked;         // KERKIS_CHECK, or its beginning, and a zero
     std::array<std::uint64_t, 3> cuts;  // options that decide how messages are cut
     std::uint64_t token;
     WatchAddress watch;
@@ -112,7 +113,10 @@ class Peers {
     card.kernel = kernel_id();
     card.namespaces = namespaces();
     card.cores = cores();
-    card.check = check_level(options);
+    const char* const text = std::getenv("KERKIS_CHECK");
+    const std::string_view asked = text != nullptr ? text : "";
+    asked.copy(card.asked.data(), card.asked.size() - 1);
+    card.check = check_level(options, asked);
     card.cuts = {options.largest_count, options.stage ? 1U : 0U,
                  options.device_aware ? (*options.device_aware ? 1U : 0U) : 2U};
     if (getrandom(&card.token, sizeof card.token, 0) != sizeof card.token)
@@ -121,13 +125,11 @@ class Peers {
     return card;
   }
 
-  static int check_level(const CommunicatorOptions& options) {
-    const int asked = options.strict_call_sites ? 2 : options.check ? 1 : 0;
-    const char* const text = std::getenv("KERKIS_CHECK");
-    const std::string_view words = text != nullptr ? text : "";
-    if (words == "" || words == "0") return asked;
-    if (words == "1") return std::max(asked, 1);
-    return words == "strict" ? 2 : -1;
+  static int check_level(const CommunicatorOptions& options, std::string_view asked) {
+    const int own = options.strict_call_sites ? 2 : options.check ? 1 : 0;
+    if (asked == "" || asked == "0") return own;
+    if (asked == "1") return std::max(own, 1);
+    return asked == "strict" ? 2 : -1;
   }
 
   void compare_cuts() const {

@@ -8,12 +8,18 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <kerkis/comm/checking.hpp>
 #include <kerkis/comm/group.hpp>
 #include <kerkis/comm/resources.hpp>
 
 namespace kerkis::comm {
+
+/// Which sides of a hand-off are under way.
+struct Sides {
+  bool sends = true, receives = true;
+};
 
 /// What an operation owns until it is complete, and what it does on the way there.
 class Steps {
@@ -42,6 +48,9 @@ class Steps {
   /// communicator by their order, and ranks reach the later steps of one at different times: those that are called
   /// after a collective of several steps start when it is complete.
   virtual bool several() const { return false; }
+
+  /// Of a hand-off, for reports; sides that it does not have do not matter.
+  virtual Sides under_way() const { return {}; }
 
   /// Of the elements that the operation reads where the caller could write them meanwhile; 0 if there are none. For the
   /// checking mode.
@@ -82,6 +91,49 @@ struct Pending {
   bool complete = false;
   bool broken = false;    ///< has failed: never complete
   bool detached = false;  ///< its Request is gone
+
+  bool moved_by_poll() const { return under_way && !complete && (detached || deferred != nullptr || several); }
+};
+
+/// The operations of an engine: each stays where it is, and its place is used again.
+class Operations {
+ public:
+  Pending& begin() {
+    if (free_.empty()) {
+      free_.reserve(all_.size() + 1);
+      free_.push_back(all_.emplace_back(new Pending).get());
+    }
+    Pending& pending = *free_.back();
+    free_.pop_back();
+    pending.under_way = true;
+    return pending;
+  }
+  void end(Pending& pending) {
+    pending.request = MPI_REQUEST_NULL;
+    pending.orphan_of.reset();
+    pending.checksum = 0;
+    pending.under_way = pending.complete = pending.broken = pending.detached = pending.several = false;
+    free_.push_back(&pending);
+  }
+
+  /// Of the places, also those that are free.
+  std::size_t size() const { return all_.size(); }
+  Pending& operator[](std::size_t i) const { return *all_[i]; }
+
+  /// Null if there is none.
+  const Pending* first_under_way() const {
+    for (const auto& one : all_)
+      if (one->under_way) return one.get();
+    return nullptr;
+  }
+  void print_unfinished(int rank) const noexcept {
+    for (const auto& one : all_)
+      if (one->under_way) print_error(message("rank ", rank, ": never finished: ", one->operation.text()));
+  }
+
+ private:
+  std::vector<std::unique_ptr<Pending>> all_;
+  std::vector<Pending*> free_;  // of these
 };
 
 }  // namespace kerkis::comm

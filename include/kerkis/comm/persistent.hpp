@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <chrono>
-#include <cstdint>
 #include <exception>
 #include <memory>
 #include <source_location>
@@ -29,9 +28,7 @@ class Rounds {
   virtual void begin() {}
   /// Puts what has come where the View is.
   virtual void end(const MPI_Status&) {}
-  /// In checking mode: of what MPI reads; 0 if there is nothing to check.
-  virtual std::uint64_t checksum() const { return 0; }
-  /// Starts the nonblocking operation, where there is no persistent one.
+  /// Starts the nonblocking operation, where MPI does not repeat it.
   virtual Request restart() { return {}; }
 };
 
@@ -39,8 +36,10 @@ class Rounds {
 template <Access access, class ExecutionSpace, class View>
 class WireRounds : public Rounds {
  public:
-  WireRounds(const ExecutionSpace& execution, const Communicator& communicator, const View& view, const char* fence)
-      : execution_(execution), fence_(fence), wire_(execution, communicator, view, fence) {}
+  /// `on_host`: as of Wire.
+  WireRounds(const ExecutionSpace& execution, const Communicator& communicator, const View& view, const char* fence,
+             bool on_host = false)
+      : execution_(execution), fence_(fence), wire_(execution, communicator, view, fence, on_host) {}
 
   /// What MPI moves in each round.
   const auto& run() const { return wire_.run(); }
@@ -50,7 +49,6 @@ class WireRounds : public Rounds {
     if constexpr (access != Access::write) wire_.pack();
   }
   void end(const MPI_Status&) override { wire_.finish(); }
-  std::uint64_t checksum() const override { return wire_.checksum(); }
 
  protected:
   ExecutionSpace execution_;
@@ -58,7 +56,7 @@ class WireRounds : public Rounds {
   Wire<access, ExecutionSpace, View> wire_;
 };
 
-/// Of an operation that MPI cannot repeat.
+/// Of an operation that MPI does not repeat.
 template <class Start>
 class Restarts final : public Rounds {
  public:
@@ -72,9 +70,9 @@ class Restarts final : public Rounds {
 }  // namespace comm
 
 /// An operation that repeats: made once, then started any number of times, each round complete before the next begins.
-/// A round packs what goes out, and unpacks what has come; it allocates nothing, except where MPI has no persistent
-/// form and the nonblocking operation is started anew: of hand-offs in pieces, and of collectives before MPI-4, in
-/// checking mode, or reduced in a fixed order.
+/// A round packs what goes out, and unpacks what has come; it allocates nothing, except where the nonblocking operation
+/// is started anew: in checking mode, and where MPI has no persistent form, for hand-offs in pieces, and for
+/// collectives before MPI-4 or reduced in a fixed order.
 ///
 /// Between `start` and the end of the round the View belongs to the operation, as with a Request; between rounds it is
 /// the caller's. Each round has a number of its own, as if the operation were called anew. Deadlines, errors and the
@@ -83,6 +81,7 @@ class PersistentRequest {
  public:
   PersistentRequest() = default;                              ///< of nothing: it can't be started
   PersistentRequest(PersistentRequest&&) noexcept = default;  ///< leaves the other one of nothing
+  /// Waits for the round of what it held, as the destructor does.
   PersistentRequest& operator=(PersistentRequest&& other) noexcept {
     PersistentRequest taken(std::move(other));
     std::swap(state_, taken.state_);
@@ -102,7 +101,6 @@ class PersistentRequest {
     auto& engine = this->engine();
     if (engine.poisoned()) engine.poll();
     state_->rounds->begin();
-    if (engine.options().check) state_->checksum = state_->rounds->checksum();
     pending.complete = false;
     const int code = MPI_Start(&pending.request);
     engine.enter(*pending.group, pending.operation);  // while the message is on its way
@@ -136,6 +134,7 @@ class PersistentRequest {
   template <class Moved, class Begin>
   static PersistentRequest make(const Communicator& communicator, comm::Operation operation,
                                 std::chrono::milliseconds deadline, std::unique_ptr<Moved> rounds, Begin begin) {
+    comm::require_deadline(operation.name, deadline);
     const auto& run = rounds->run();
     operation.type = run.type.name;
     operation.order = run.type.order;
@@ -163,7 +162,6 @@ class PersistentRequest {
     std::unique_ptr<comm::Rounds> rounds;
     comm::Pending pending;  // without steps
     Request restarted;
-    std::uint64_t checksum = 0;
     bool active = false;
   };
 
@@ -179,26 +177,23 @@ class PersistentRequest {
   comm::Engine& engine() const { return *state_->communicator.state()->engine; }
   void end_round() {
     state_->active = false;
-    const comm::Operation& operation = state_->pending.operation;
-    state_->communicator.guard([&] {
-      if (state_->checksum != 0 && state_->checksum != state_->rounds->checksum())
-        throw comm::written_early(operation, state_->communicator.rank());
-      state_->rounds->end(state_->pending.status);
-    });
+    state_->communicator.guard([&] { state_->rounds->end(state_->pending.status); });
   }
   void finish() noexcept {
     if (!state_) return;
     if (state_->active) {
-      if (comm::mpi_is_alive() && !engine().poisoned() && std::uncaught_exceptions() == 0) {
+      if (comm::mpi_is_alive() && !engine().poisoned()) {
         try {
-          wait();
+          if (std::uncaught_exceptions() == 0)
+            wait();
+          else if (engine().advance(state_->pending))
+            end_round();
         } catch (const std::exception& error) {
           comm::report_unheard("a persistent request was destroyed", error);
         }
       }
       if (state_->active) {
-        engine().announce(
-            message("an exception abandoned ", state_->pending.operation.text(), " on rank ", engine().rank()));
+        engine().abandoned(state_->pending.operation);
         const Communicator last = std::move(state_->communicator);
         comm::leak(std::move(state_));  // MPI may still write to it
         return;

@@ -21,8 +21,9 @@ inline bool repeats(const Communicator& communicator, std::size_t count) {
 }
 
 /// All ranks meet first, since what makes a persistent collective may block, without a deadline.
-inline void meet(const Communicator& communicator, std::chrono::milliseconds deadline,
+inline void meet(const char* operation, const Communicator& communicator, std::chrono::milliseconds deadline,
                  const std::source_location& where) {
+  require_deadline(operation, deadline);
   barrier(communicator, {.deadline = deadline}, where).wait();
 }
 
@@ -30,7 +31,8 @@ inline void meet(const Communicator& communicator, std::chrono::milliseconds dea
 #endif
 
 /// An in-place `all_reduce` that repeats. Making it is collective and waits for the other ranks, under the deadline; so
-/// are its rounds, which all ranks start in the same order. Arguments and errors are those of `all_reduce`.
+/// are its rounds, which all ranks start in the same order. Arguments and errors are those of `all_reduce`. See
+/// docs/contract.md.
 template <class Functor = comm::Named, class ExecutionSpace, class View>
 PersistentRequest persistent_all_reduce(const ExecutionSpace& execution, const Communicator& communicator,
                                         const View& view, AllReduceOptions options = {},
@@ -43,14 +45,14 @@ PersistentRequest persistent_all_reduce(const ExecutionSpace& execution, const C
       using Rounds = comm::WireRounds<comm::Access::read_write, ExecutionSpace, View>;
       const auto reduction = comm::native_operation<typename View::non_const_value_type, Functor>(
           communicator, options.operation, "all_reduce");
-      comm::meet(communicator, options.deadline, where);
-      return PersistentRequest::make(communicator, {.name = "all_reduce", .reduction = reduction.name, .where = where},
-                                     options.deadline,
-                                     std::make_unique<Rounds>(execution, communicator, view, "kerkis::all_reduce"),
-                                     [&](void* data, int count, MPI_Datatype type, MPI_Request* request) {
-                                       return MPI_Allreduce_init(MPI_IN_PLACE, data, count, type, reduction.native,
-                                                                 communicator.native(), MPI_INFO_NULL, request);
-                                     });
+      comm::meet("all_reduce", communicator, options.deadline, where);
+      return PersistentRequest::make(
+          communicator, {.name = "all_reduce", .reduction = reduction.name, .where = where}, options.deadline,
+          std::make_unique<Rounds>(execution, communicator, view, "kerkis::all_reduce", reduction.own),
+          [&](void* data, int count, MPI_Datatype type, MPI_Request* request) {
+            return MPI_Allreduce_init(MPI_IN_PLACE, data, count, type, reduction.native, communicator.native(),
+                                      MPI_INFO_NULL, request);
+          });
     }
   }
 #endif
@@ -64,10 +66,11 @@ template <class ExecutionSpace, class View>
 PersistentRequest persistent_broadcast(const ExecutionSpace& execution, const Communicator& communicator,
                                        const View& view, BroadcastOptions options = {},
                                        std::source_location where = std::source_location::current()) {
+  comm::check_written<View>();
   comm::check_root("broadcast", communicator, options.root);
 #if MPI_VERSION >= 4
   if (comm::repeats(communicator, view.size())) {
-    comm::meet(communicator, options.deadline, where);
+    comm::meet("broadcast", communicator, options.deadline, where);
     const auto make = [&]<comm::Access access>() {
       using Rounds = comm::WireRounds<access, ExecutionSpace, View>;
       return PersistentRequest::make(

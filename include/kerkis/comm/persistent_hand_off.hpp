@@ -11,6 +11,13 @@ namespace kerkis {
 
 namespace comm {
 
+/// Whether MPI repeats this hand-off itself. The checking mode starts each round anew, as any other operation.
+template <class View>
+bool repeats(const Communicator& communicator, const View& view) {
+  return view.size() < piece_length(communicator, sizeof(typename View::value_type)) &&
+         !communicator.state()->engine->options().check;
+}
+
 /// Of a receive, which unpacks as much as has come.
 template <class ExecutionSpace, class View>
 class ReceiveRounds final : public WireRounds<Access::write, ExecutionSpace, View> {
@@ -20,7 +27,7 @@ class ReceiveRounds final : public WireRounds<Access::write, ExecutionSpace, Vie
       : WireRounds<Access::write, ExecutionSpace, View>(execution, communicator, view, fence), received_(received) {}
 
   void end(const MPI_Status& status) override {
-    const std::size_t count = elements_of(status, sizeof(typename View::value_type));
+    const std::size_t count = elements_of(status, this->run().type.native, sizeof(typename View::value_type));
     this->wire_.finish(count);
     if (received_ != nullptr) *received_ = {status.MPI_SOURCE, count};
   }
@@ -32,41 +39,43 @@ class ReceiveRounds final : public WireRounds<Access::write, ExecutionSpace, Vie
 }  // namespace comm
 
 /// A `send` that repeats; its messages can be received by any receive. Arguments and errors are those of `send`.
+/// See docs/contract.md.
 template <class ExecutionSpace, class View>
 PersistentRequest persistent_send(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                                   SendOptions options, std::source_location where = std::source_location::current()) {
-  using Element = typename View::non_const_value_type;
+  static_assert(Kokkos::is_view_v<View>, "kerkis: communication takes Kokkos Views");
   comm::check_peer("send", communicator, options.to);
   comm::check_tag("send", communicator, options.tag);
-  if (view.size() >= comm::piece_length(communicator, sizeof(Element)))
+  if (!comm::repeats(communicator, view))
     return PersistentRequest::restarting(communicator, "send", [execution, communicator, view, options, where] {
       return send(execution, communicator, view, options, where);
     });
   using Rounds = comm::WireRounds<comm::Access::read, ExecutionSpace, View>;
   return PersistentRequest::make(
-      communicator, {.name = "send", .peer = options.to, .collective = false, .where = where}, options.deadline,
+      communicator, {.name = "send", .to = options.to, .collective = false, .where = where}, options.deadline,
       std::make_unique<Rounds>(execution, communicator, view, "kerkis::send"),
       [&](const void* data, int count, MPI_Datatype type, MPI_Request* request) {
         return MPI_Send_init(data, count, type, options.to, options.tag, communicator.native(), request);
       });
 }
 
-/// A `receive` that repeats; it takes the messages of any send. Arguments and errors are those of `receive`.
+/// A `receive` that repeats; it takes the messages of any send. Arguments and errors are those of `receive`, `received`
+/// lives as long as the object. See docs/contract.md.
 template <class ExecutionSpace, class View>
 PersistentRequest persistent_receive(const ExecutionSpace& execution, const Communicator& communicator,
                                      const View& view, ReceiveOptions options,
                                      std::source_location where = std::source_location::current()) {
-  using Element = typename View::non_const_value_type;
+  comm::check_written<View>();
   comm::check_source("receive", communicator, options.from);
   comm::check_tag("receive", communicator, options.tag);
-  if (view.size() >= comm::piece_length(communicator, sizeof(Element)))
+  if (!comm::repeats(communicator, view))
     return PersistentRequest::restarting(communicator, "receive", [execution, communicator, view, options, where] {
       return receive(execution, communicator, view, options, where);
     });
   using Rounds = comm::ReceiveRounds<ExecutionSpace, View>;
   const int from = options.from == any_rank ? MPI_ANY_SOURCE : options.from;
   return PersistentRequest::make(
-      communicator, {.name = "receive", .peer = options.from, .collective = false, .where = where}, options.deadline,
+      communicator, {.name = "receive", .from = options.from, .collective = false, .where = where}, options.deadline,
       std::make_unique<Rounds>(execution, communicator, view, "kerkis::receive", options.received),
       [&](void* data, int count, MPI_Datatype type, MPI_Request* request) {
         return MPI_Recv_init(data, count, type, from, options.tag, communicator.native(), request);

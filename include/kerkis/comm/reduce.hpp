@@ -86,6 +86,7 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
 
 /// The same from `send`, which is only read, to `receive`, which has as many elements (each shard of `send`) on the
 /// root and no memory in common with it; elsewhere `receive` is ignored, but for its extents where there are shards.
+/// Throws InputError if that is not so, too.
 template <class Functor = comm::Named, class ExecutionSpace, class Send, class Receive>
   requires(!std::is_convertible_v<Receive, ReduceOptions>)
 Request reduce(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
@@ -98,6 +99,7 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
   constexpr bool always = comm::always_in_order<Element, Functor>;
   comm::check_root("reduce", communicator, options.root);
   const bool root = communicator.rank() == options.root;
+  if (root) comm::check_apart("reduce", send, receive);
   if (always || options.reproducible || options.shards > 0) {
     const std::size_t shards = comm::shards_of(communicator, options.shards);
     const std::size_t count = options.shards > 0 || root ? receive.size() : send.size();

@@ -17,14 +17,17 @@ namespace kerkis {
 ///
 /// Everything else is a functor, which the reductions take as their first template argument:
 /// `all_reduce<Longest>(execution, communicator, view)`. It computes `Element operator()(Element, Element) const` of
-/// two trivially copyable elements on the host, the left one from the lower ranks, does not throw, is associative, and
-/// says whether it commutes:
+/// two trivially copyable elements on the host, does not throw, is associative, and says whether it commutes:
 ///     struct Longest {
 ///       static constexpr bool commutes = true;
-///       Span operator()(const Span& a, const Span& b) const { return a.length < b.length ? b : a; }
+///       Span operator()(const Span& a, const Span& b) const {
+///         return a.length < b.length || (a.length == b.length && b.begin < a.begin) ? b : a;
+///       }
 ///     };
-/// It is an empty type with a default constructor, since an MPI operation carries no state. One that does not commute
-/// is applied in the order of ranks.
+/// `commutes`: f(a, b) and f(b, a) have the same bits, ties included. Which of the two is the left one is then not
+/// said, and is not the same on all ranks; so without the comparison of `begin` each of two ranks with spans of one
+/// length might keep another. If it is false the left one is from the lower ranks. A functor is an empty type with a
+/// default constructor, since an MPI operation carries no state. What holds for every operation is in docs/contract.md.
 enum class Reduction {
   sum,          ///< of numbers and complex numbers
   product,      ///< of numbers and complex numbers
@@ -77,13 +80,28 @@ struct NativeOperation {
   bool own = false;  ///< a function of ours, which needs its operands in host memory
 };
 
-template <class T>
-NativeOperation named_operation(const Communicator& communicator, Reduction reduction, const char* caller) {
+/// For messages.
+inline const char* name_of(Reduction reduction) {
   static constexpr std::array names = {"sum",        "product",     "minimum",     "maximum",    "logical and",
                                        "logical or", "logical xor", "bitwise and", "bitwise or", "bitwise xor"};
+  return names[static_cast<std::size_t>(reduction)];
+}
+
+/// For elements that do not have a reduction.
+template <class T>
+InputError no_reduction(Reduction reduction, const char* caller) {
+  return InputError(message(caller, ": there is no ", name_of(reduction), " of ",
+                            std::is_same_v<T, bool> ? "bool"
+                            : std::is_integral_v<T> ? "integers"
+                            : is_complex<T>         ? "complex numbers"
+                                                    : "floating-point numbers"));
+}
+
+template <class T>
+NativeOperation named_operation(const Communicator& communicator, Reduction reduction, const char* caller) {
   constexpr bool integral = std::is_integral_v<T>, boolean = std::is_same_v<T, bool>,
                  real = std::is_floating_point_v<T>;
-  const char* const name = names[static_cast<std::size_t>(reduction)];
+  const char* const name = name_of(reduction);
   [[maybe_unused]] const auto own = [&](MPI_User_function* function) {
     return NativeOperation{
         communicator.state() ? communicator.state()->engine->objects().operation(function) : MPI_OP_NULL, name, true};
@@ -125,11 +143,7 @@ NativeOperation named_operation(const Communicator& communicator, Reduction redu
     if constexpr (integral) return {boolean ? MPI_LXOR : MPI_BXOR, name};
     break;
   }
-  throw InputError(message(caller, ": there is no ", name, " of ",
-                           boolean    ? "bool"
-                           : integral ? "integers"
-                           : real     ? "floating-point numbers"
-                                      : "complex numbers"));
+  throw no_reduction<T>(reduction, caller);
 }
 
 /// Refuses elements and functors that make no reduction; at once, as `check_pair` does.

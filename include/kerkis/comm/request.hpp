@@ -18,8 +18,9 @@ namespace kerkis {
 /// then the buffers belong to the operation: they may be neither written nor, if they receive, read. What was received
 /// is in the View when `wait` has returned or `test` has returned true.
 ///
-/// The destructor waits, under the deadline. While an exception unwinds, or after a failure, it does not: the
-/// communicator is poisoned and what is pending is leaked with its buffers, since MPI may still write to them.
+/// The destructor waits, under the deadline. While an exception unwinds that came after the start, or after a failure,
+/// it does not: unless a test finds it complete the communicator is poisoned and what is pending is leaked with its
+/// buffers, since MPI may still write to them.
 ///
 /// See docs/contract.md for buffers, order, progress, deadlines and failure.
 class Request {
@@ -28,6 +29,7 @@ class Request {
   Request(const Request&) = delete;                   // kerkis: a Request is moved, not copied: std::move(request)
   Request& operator=(const Request&) = delete;        // kerkis: the same
   Request(Request&& other) noexcept { swap(other); }  ///< leaves the other one complete
+  /// Waits for what it held, as the destructor does.
   Request& operator=(Request&& other) noexcept {
     Request taken(std::move(other));
     swap(taken);
@@ -58,6 +60,7 @@ class Request {
     if (!pending() || pending_->complete || pending_->operation.collective || *pending_->operation.name != 'r' ||
         pending_->request == MPI_REQUEST_NULL)  // the rest of a message
       return false;
+    const auto here = engine().inside("cancel() of", pending_->operation);
     bool withdrawn = false;
     engine().check_operation(comm::withdraw(pending_->request, withdrawn), pending_->operation);
     if (withdrawn) release();
@@ -105,9 +108,11 @@ class Request {
   }
 
  private:
-  Request(comm::Pending& pending, const Communicator& communicator) : pending_(&pending), communicator_(communicator) {}
+  Request(comm::Pending& pending, const Communicator& communicator)
+      : pending_(&pending), exceptions_(std::uncaught_exceptions()), communicator_(communicator) {}
   void swap(Request& other) noexcept {
     std::swap(pending_, other.pending_);
+    std::swap(exceptions_, other.exceptions_);
     std::swap(communicator_, other.communicator_);
   }
   void release() {
@@ -116,9 +121,10 @@ class Request {
   }
   void finish() noexcept {
     if (!pending()) return;
-    if (comm::mpi_is_alive() && !engine().poisoned() && std::uncaught_exceptions() == 0) {
+    if (comm::mpi_is_alive() && !engine().poisoned()) {
       try {
-        return wait();
+        if (std::uncaught_exceptions() <= exceptions_) return wait();
+        if (advance()) return;
       } catch (const std::exception& error) {
         comm::report_unheard("a request was destroyed", error);
       }
@@ -128,6 +134,7 @@ class Request {
   }
 
   comm::Pending* pending_ = nullptr;
+  int exceptions_ = 0;  // uncaught when it was started
   Communicator communicator_;
 };
 

@@ -28,6 +28,7 @@ namespace kerkis {
 // The deadline of each pending request counts from the beginning of the call; the first that expires ends it, also in
 // wait_any, with an error that names the other requests too. An error leaves the other requests as they are: those of
 // communicators that have not failed can still be waited for, those of a failed one are pending for ever, and leaked.
+// See docs/contract.md for progress, deadlines and failure.
 
 namespace comm {
 
@@ -84,7 +85,7 @@ void wait_together(Requests& requests, Complete&& complete) {
       return true;
     });
   };
-  first->state()->engine->wait_until(complete, [&] { poll_pending(requests); }, late);
+  wait_until(first->state()->engine->options().wait, complete, [&] { poll_pending(requests); }, late);
 }
 
 template <class Requests>

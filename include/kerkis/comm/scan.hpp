@@ -32,6 +32,7 @@ template <class Functor = comm::Named, class ExecutionSpace, class Send, class R
 Request scan(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
              const Receive& receive, ScanOptions options = {},
              std::source_location where = std::source_location::current()) {
+  comm::check_pair<Send, Receive>();
   const comm::ElementWise ranks{&MPI_Iscan, "scan", "kerkis::scan", false, options.operation, options.deadline, where};
   comm::check_apart("scan", send, receive);
   return ranks.between<Functor, comm::Access::write>(execution, communicator, send, receive);

@@ -22,7 +22,7 @@ struct ScatterOptions {
 /// Gives every rank its block of the `send` of rank `root`, where blocks lie in the order of ranks, in `receive`;
 /// elsewhere `send` is ignored. Blocks have `counts` elements, or receive.size(). `execution` is fenced first; the
 /// Views, which have no memory in common, belong to the operation until the request is complete. Throws InputError for
-/// a root that is no rank or if the sizes do not match, CommError if MPI fails.
+/// a root that is no rank, if the sizes do not match or if the Views of the root overlap, CommError if MPI fails.
 template <class ExecutionSpace, class Send, class Receive>
   requires(!std::is_convertible_v<Receive, ScatterOptions>)
 Request scatter(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
@@ -34,7 +34,10 @@ Request scatter(const ExecutionSpace& execution, const Communicator& communicato
   const bool root = communicator.rank() == options.root;
   const comm::Blocks blocks("scatter", communicator, options.counts, receive.size());
   blocks.check_mine(receive.size());
-  if (root) blocks.check_whole(send.size());
+  if (root) {
+    blocks.check_whole(send.size());
+    comm::check_apart("scatter", send, receive);
+  }
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
   auto from = comm::wire_if<comm::Access::read>(root, execution, communicator, send, fence);
   comm::Wire<comm::Access::write, ExecutionSpace, Receive> to(execution, communicator, receive,

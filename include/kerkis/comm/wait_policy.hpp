@@ -3,12 +3,17 @@
 
 #include <chrono>
 
+#include <kerkis/core/error.hpp>
+
 namespace kerkis {
 
 /// How a rank waits. MPICH's blocking calls never give the core away; with more ranks than cores they take milliseconds
 /// where a wait that yields takes microseconds, so every wait of the library tests, then yields, then sleeps: who has
 /// waited for milliseconds waits for a rank that computes, perhaps on this very core. By itself a communicator spins 64
 /// times where its ranks are more than the cores that they share, 2,000 times where each has a core.
+///
+/// Times are above 0, but `sleep_after` may be 0; the largest value, std::chrono::milliseconds::max(), means never. A
+/// root communicator refuses others with InputError. See docs/contract.md for deadlines.
 struct WaitPolicy {
   int spins = -1;                                  ///< tests before the first yield; -1: by the host's load
   std::chrono::milliseconds sleep_after{2};        ///< of yielding, then sleep between tests
@@ -17,4 +22,24 @@ struct WaitPolicy {
   std::chrono::milliseconds deadline{300'000};     ///< then the wait throws CommError
 };
 
+namespace comm {
+
+/// Throws InputError for times that mean nothing.
+inline void check_policy(const WaitPolicy& policy) {
+  const auto check = [](const char* name, auto time, const char* unit, int least) {
+    require(time.count() >= least, "a WaitPolicy's ", name, " is ", time.count(), " ", unit, ", less than ", least);
+  };
+  check("sleep_after", policy.sleep_after, "ms", 0);
+  check("sleep", policy.sleep, "µs", 1);
+  check("first_report", policy.first_report, "ms", 1);
+  check("deadline", policy.deadline, "ms", 1);
+}
+
+/// Throws InputError for a deadline of a call that means nothing; 0 is the communicator's.
+inline void require_deadline(const char* operation, std::chrono::milliseconds deadline) {
+  if (deadline.count() < 0)  // every operation comes here
+    throw InputError(message(operation, ": the deadline is ", deadline.count(), " ms, less than 0"));
+}
+
+}  // namespace comm
 }  // namespace kerkis

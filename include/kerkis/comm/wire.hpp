@@ -90,6 +90,7 @@ class Wire {
     if constexpr (View::rank() > 1)
       run_.type.order = first_index_fastest<View> ? "first index fastest" : "last index fastest";
     if (fence != fenced) comm::fence(execution, fence);
+    checked_ = communicator.state() && communicator.state()->engine->options().check;
     const bool staged = communicator.state() && communicator.state()->engine->options().stage;
     bool aware = false;
     if constexpr (!host_reaches) aware = !on_host && device_aware<typename View::memory_space>(execution, communicator);
@@ -123,8 +124,8 @@ class Wire {
     return 0;
   }
 
-  /// Whether something has to live, or to be done, until the operation is complete.
-  bool needed() const { return packed() || view_.use_count() > 0; }
+  /// Whether something has to live, or to be done, until the operation is complete; in checking mode something may.
+  bool needed() const { return packed() || view_.use_count() > 0 || checked_; }
 
   /// Of the communicator; may be null.
   Resources* resources() const { return resources_; }
@@ -153,7 +154,7 @@ class Wire {
   Run<Element> run_;
   Resources* resources_;
   std::unique_ptr<Packed> packed_;  // apart, so that a wire without a buffer is small
-  bool typed_ = false;
+  bool typed_ = false, checked_ = false;
 };
 
 /// Keeps wires until an operation is complete, and finishes them.

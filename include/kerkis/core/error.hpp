@@ -42,6 +42,23 @@ class InputError : public Error {
 class CommError : public Error {
  public:
   using Error::Error;
+  /// With what is known of an operation that was under way.
+  CommError(const std::string& what, int rank, std::string operation, int mpi_class, std::string axis, int peer,
+            std::source_location where = {})
+      : Error(what, rank, std::move(operation), mpi_class), axis_(std::move(axis)), peer_(peer), where_(where) {}
+
+  /// The name of its communicator ("data"); empty if no operation failed.
+  const std::string& axis() const noexcept { return axis_; }
+  /// Of a hand-off: the other rank, in that communicator; of both ways at once the one that it receives from, if there
+  /// is one. Else -1.
+  int peer() const noexcept { return peer_; }
+  /// Where the program calls it; line 0 if that is not known here, as of the operation of another rank.
+  const std::source_location& where() const noexcept { return where_; }
+
+ private:
+  std::string axis_;
+  int peer_ = -1;
+  std::source_location where_{};
 };
 
 /// Another rank has failed and said so; the text is its own.
