@@ -7,6 +7,7 @@
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/broadcast.hpp>
 #include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/persistent_collective.hpp>
 #include <kerkis/comm/persistent_hand_off.hpp>
 #include <kerkis/comm/reduce_scatter.hpp>
 #include <kerkis/comm/request_range.hpp>
@@ -97,6 +98,15 @@ TEST_CASE("another order of a reduction") {
       [](const Communicator& world) {
         kerkis::all_reduce(Host(), world, View<int>("view", 50), {.reproducible = true}).wait();
       });
+}
+TEST_CASE("persistent operations that are made in another order, or beside a plain one") {
+  const View<int> view("view", 5);
+  const auto make = [&](const Communicator& world) { kerkis::persistent_all_reduce(Host(), world, view); };
+  const auto make_other = [&](const Communicator& world) { kerkis::persistent_broadcast(Host(), world, view); };
+  check_mismatch("persistent_all_reduce (sum) of 5 int32 at", "persistent_broadcast of 5 int32 from root 0 at", make,
+                 make_other);
+  check_mismatch("persistent_all_reduce (sum) of 5 int32 at", "all_reduce (sum) of 5 int32 at", make,
+                 [&](const Communicator& world) { kerkis::all_reduce(Host(), world, view).wait(); });
 }
 TEST_CASE("another root") {
   check_mismatch(

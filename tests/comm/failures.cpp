@@ -146,6 +146,40 @@ TEST_CASE("what an exception has abandoned in a guard is announced where that ex
   }
 }
 
+TEST_CASE("a program that holds only a part, and leaves it by an exception") {
+  std::string text;
+  try {
+    const Communicator part = Communicator(MPI_COMM_WORLD, "root", patient).split(0, 0, "part");
+    if (part.rank() == 0) throw std::range_error("bad input");
+    text = thrown<PeerError>([&] { kerkis::barrier(part).wait(); });
+    CHECK(text == "rank 0: left its communicator by an exception");
+  } catch (const std::range_error&) {
+  }
+}
+
+TEST_CASE("a persistent round that a destructor makes and ends while an exception unwinds") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  struct Receives {
+    ~Receives() {
+      const View view("view", 2);
+      if (world.rank() == 0) {
+        auto again = kerkis::persistent_receive(Host(), world, view, {.from = 1});
+        again.start();
+      } else if (world.rank() == 1) {
+        kerkis::send(Host(), world, view, {.to = 0}).wait();
+      }
+    }
+    const Communicator& world;
+  };
+  try {
+    const Receives receives{world};
+    throw std::range_error("local");
+  } catch (const std::range_error&) {
+  }
+  CHECK_FALSE(world.poisoned());
+  CHECK_NOTHROW(kerkis::barrier(world).wait());
+}
+
 TEST_CASE("a complete request that an exception destroys, and one that a destructor makes and ends meanwhile") {
   const Communicator world(MPI_COMM_WORLD, "world", patient);
   const View one("one", 1);

@@ -55,9 +55,9 @@ inline std::string last_entered(int rank, const PeerState& state, int number) {
 
 /// For the report of a deadline: which ranks of `group` (null: all) have not come to `operation`, or have not done
 /// their part of a hand-off of which these sides are under way, and what they do. The first few are described. `own`:
-/// this rank, in the root communicator.
+/// this rank, in the root communicator; `checks`: the checking mode is on.
 inline std::string absence(const Peers& peers, const Group* group, int own, const Operation& operation,
-                           const Sides& under_way) {
+                           const Sides& under_way, bool checks) {
   const auto rank_of = [&](int member) {
     return group != nullptr ? group->root_ranks[static_cast<std::size_t>(member)] : member;
   };
@@ -101,7 +101,9 @@ inline std::string absence(const Peers& peers, const Group* group, int own, cons
   if (!details.empty()) text += ": " + details;
   add("the state of ", unknown, " is unknown", " is unknown");
   if (text.empty() && operation.collective)
-    return "; every rank has come (KERKIS_CHECK=1 finds calls that do not match)";
+    return checks
+               ? "; every rank has come, with calls that match: one may compute without poll()"
+               : "; every rank has come: one may compute without poll(), or calls do not match (KERKIS_CHECK=1 says)";
   return text;
 }
 

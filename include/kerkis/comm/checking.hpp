@@ -53,7 +53,7 @@ struct Fingerprint {
     if (reduction[0] != '\0') words += message(" (", reduction.data(), shards > 0 ? ", in order of " : ")");
     if (shards > 0) words += message(shards, shards == 1 ? " shard)" : " shards)");
     if (type[0] != '\0') words += message(" of ", count, " ", type.data());
-    const bool sends = words.starts_with("broadcast") || words.starts_with("scatter");
+    const bool sends = words.find("broadcast") != std::string::npos || words.starts_with("scatter");
     if (root >= 0) words += message(sends ? " from" : " to", " root ", root);
     if (order[0] != '\0') words += message(", ", order.data());
     return words + message(" at ", file.data(), ":", line);

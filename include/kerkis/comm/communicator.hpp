@@ -104,13 +104,14 @@ class Communicator {
     State(const State&) = delete;
     State& operator=(const State&) = delete;
     ~State() {
-      if (root && std::uncaught_exceptions() > exceptions) engine->announce("left its communicator by an exception");
+      const bool last = root || engine.use_count() == 1;
+      if (last && std::uncaught_exceptions() > exceptions) engine->announce("left its communicator by an exception");
     }
 
     std::shared_ptr<comm::Engine> engine;  ///< one for a root communicator and all its parts
     std::shared_ptr<comm::Group> group;    ///< its ranks and MPI communicators
     bool root;                             ///< made from an MPI communicator, not by `split`
-    int exceptions;  ///< uncaught when it was made: a root that ends under more tells the other ranks
+    int exceptions;  ///< uncaught when it was made: a root, or a last part, that ends under more tells the other ranks
   };
   /// Null for the default communicator.
   const std::shared_ptr<State>& state() const { return state_; }

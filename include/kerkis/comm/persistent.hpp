@@ -76,7 +76,8 @@ class Restarts final : public Rounds {
 ///
 /// Between `start` and the end of the round the View belongs to the operation, as with a Request; between rounds it is
 /// the caller's. Each round has a number of its own, as if the operation were called anew. Deadlines, errors and the
-/// destructor are a Request's; the View and the communicator live as long as this object. See docs/contract.md.
+/// destructor are a Request's; the View and the communicator live as long as this object. A round can't be cancelled or
+/// detached, and `wait_any` and its kin do not take it: that is for Requests. See docs/contract.md.
 class PersistentRequest {
  public:
   PersistentRequest() = default;                              ///< of nothing: it can't be started
@@ -100,6 +101,7 @@ class PersistentRequest {
     }
     auto& engine = this->engine();
     if (engine.poisoned()) engine.poll();
+    state_->exceptions = std::uncaught_exceptions();
     state_->rounds->begin();
     pending.complete = false;
     const int code = MPI_Start(&pending.request);
@@ -162,6 +164,7 @@ class PersistentRequest {
     std::unique_ptr<comm::Rounds> rounds;
     comm::Pending pending;  // without steps
     Request restarted;
+    int exceptions = 0;  // uncaught when the round was started
     bool active = false;
   };
 
@@ -184,7 +187,7 @@ class PersistentRequest {
     if (state_->active) {
       if (comm::mpi_is_alive() && !engine().poisoned()) {
         try {
-          if (std::uncaught_exceptions() == 0)
+          if (std::uncaught_exceptions() <= state_->exceptions)
             wait();
           else if (engine().advance(state_->pending))
             end_round();

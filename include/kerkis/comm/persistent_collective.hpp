@@ -1,18 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <source_location>
+#include <type_traits>
 
 #include <kerkis/comm/all_reduce.hpp>
-#include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/broadcast.hpp>
 #include <kerkis/comm/persistent.hpp>
 
 namespace kerkis {
 
-#if MPI_VERSION >= 4
 namespace comm {
+
+/// All ranks meet where they make a persistent collective: MPI may block there, without a deadline, and the checking
+/// mode compares what they make.
+inline void meet(const Communicator& communicator, const Operation& made, std::chrono::milliseconds deadline) {
+  require_deadline(made.name, deadline);
+  if (communicator.size() == 1) return;
+  Request::start(communicator, made, deadline, nullptr, [native = communicator.native()](MPI_Request* request) {
+    return MPI_Ibarrier(native, request);
+  }).wait();
+}
+
+#if MPI_VERSION >= 4
 
 /// Whether MPI repeats this collective itself. The checking mode compares every round, so it starts each anew.
 inline bool repeats(const Communicator& communicator, std::size_t count) {
@@ -20,15 +32,9 @@ inline bool repeats(const Communicator& communicator, std::size_t count) {
          count <= communicator.state()->engine->options().largest_count;
 }
 
-/// All ranks meet first, since what makes a persistent collective may block, without a deadline.
-inline void meet(const char* operation, const Communicator& communicator, std::chrono::milliseconds deadline,
-                 const std::source_location& where) {
-  require_deadline(operation, deadline);
-  barrier(communicator, {.deadline = deadline}, where).wait();
-}
+#endif
 
 }  // namespace comm
-#endif
 
 /// An in-place `all_reduce` that repeats. Making it is collective and waits for the other ranks, under the deadline; so
 /// are its rounds, which all ranks start in the same order. Arguments and errors are those of `all_reduce`. See
@@ -39,13 +45,19 @@ PersistentRequest persistent_all_reduce(const ExecutionSpace& execution, const C
                                         std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
   comm::check_reduction<typename View::value_type, Functor>();
+  comm::meet(communicator,
+             {.name = "persistent_all_reduce",
+              .type = comm::datatype<typename View::value_type>(communicator).name,
+              .count = view.size(),
+              .reduction = std::is_same_v<Functor, comm::Named> ? comm::name_of(options.operation) : "functor",
+              .where = where},
+             options.deadline);
 #if MPI_VERSION >= 4
   if constexpr (!comm::always_in_order<typename View::value_type, Functor>) {
     if (!options.reproducible && options.shards == 0 && comm::repeats(communicator, view.size())) {
       using Rounds = comm::WireRounds<comm::Access::read_write, ExecutionSpace, View>;
       const auto reduction = comm::native_operation<typename View::non_const_value_type, Functor>(
           communicator, options.operation, "all_reduce");
-      comm::meet("all_reduce", communicator, options.deadline, where);
       return PersistentRequest::make(
           communicator, {.name = "all_reduce", .reduction = reduction.name, .where = where}, options.deadline,
           std::make_unique<Rounds>(execution, communicator, view, "kerkis::all_reduce", reduction.own),
@@ -68,9 +80,15 @@ PersistentRequest persistent_broadcast(const ExecutionSpace& execution, const Co
                                        std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
   comm::check_root("broadcast", communicator, options.root);
+  comm::meet(communicator,
+             {.name = "persistent_broadcast",
+              .type = comm::datatype<typename View::value_type>(communicator).name,
+              .count = view.size(),
+              .root = options.root,
+              .where = where},
+             options.deadline);
 #if MPI_VERSION >= 4
   if (comm::repeats(communicator, view.size())) {
-    comm::meet("broadcast", communicator, options.deadline, where);
     const auto make = [&]<comm::Access access>() {
       using Rounds = comm::WireRounds<access, ExecutionSpace, View>;
       return PersistentRequest::make(

@@ -29,7 +29,9 @@ inline Request start_root_blocks(const Communicator& communicator, bool gathers,
   const std::size_t rank = blocks.rank(), root_rank = static_cast<std::size_t>(root);
   in_place = in_place && rank == root_rank;
   if (!blocks.fit(communicator)) {
-    TypedBlocks block(communicator, mine), whole(communicator, all);
+    AnyRun everything = all;
+    everything.type = type;  // also where there is nothing: some MPI libraries look at the types of empty blocks
+    TypedBlocks block(communicator, mine), whole(communicator, everything);
     if (!in_place) block.set(root_rank, 0, blocks.size(rank));
     for (std::size_t other = 0; rank == root_rank && other < blocks.ranks(); ++other)
       if (!in_place || other != rank) whole.set(other, blocks.begin(other), blocks.size(other));

@@ -41,6 +41,27 @@ class TypedBlocks {
   const int* displacements() const { return numbers_.data() + types_.size(); }  ///< in bytes
   const MPI_Datatype* types() const { return types_.data(); }
 
+  /// Blocks by their addresses, so that the base is another than that of what lies in the same memory: MPI libraries
+  /// may take two equal bases for MPI_IN_PLACE.
+  void use_addresses() {
+    const bool any = std::any_of(numbers_.begin(), numbers_.begin() + static_cast<std::ptrdiff_t>(types_.size()),
+                                 [](int count) { return count > 0; });
+    for (std::size_t rank = 0; rank < types_.size(); ++rank) {
+      int& count = numbers_[rank];
+      int& place = numbers_[types_.size() + rank];
+      if (count == 0) continue;
+      MPI_Aint address = 0;
+      check(MPI_Get_address(static_cast<std::byte*>(base_) + std::exchange(place, 0), &address), "MPI_Get_address");
+      MPI_Datatype made = MPI_DATATYPE_NULL;
+      check(MPI_Type_create_hindexed(1, &count, &address, types_[rank], &made), "MPI_Type_create_hindexed");
+      check(MPI_Type_commit(&made), "MPI_Type_commit");
+      if (types_[rank] != element_) MPI_Type_free(&types_[rank]);
+      types_[rank] = made;
+      count = 1;
+    }
+    base_ = any ? MPI_BOTTOM : numbers_.data();
+  }
+
   void finish() {
     for (MPI_Datatype& type : types_)
       if (type != element_) MPI_Type_free(&type);
@@ -73,6 +94,7 @@ class TypedBlocks {
 inline Request start_typed(const Communicator& communicator, const Operation& operation,
                            std::chrono::milliseconds deadline, bool in_place, TypedBlocks send, TypedBlocks receive,
                            std::unique_ptr<Steps> steps) {
+  if (!in_place && send.base() == receive.base()) send.use_addresses();
   const auto begin = [from = in_place ? MPI_IN_PLACE : send.base(), to = receive.base(), sc = send.counts(),
                       sd = send.displacements(), st = send.types(), rc = receive.counts(), rd = receive.displacements(),
                       rt = receive.types(), native = communicator.native()](MPI_Request* request) {
