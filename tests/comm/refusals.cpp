@@ -241,8 +241,9 @@ TEST_CASE("times that mean nothing, and never") {
   refused([&] { kerkis::send(host, world, three, {.to = next, .deadline = -5ms}); }, "send", words);
   refused([&] { kerkis::receive(host, world, three, {.from = next, .deadline = -5ms}); }, "receive", words);
   refused([&] { kerkis::exchange(host, world, three, four, {.with = next, .deadline = -5ms}); }, "exchange", words);
-  refused([&] { kerkis::persistent_all_reduce(host, world, three, {.deadline = -5ms}); }, "all_reduce", words);
-  refused([&] { kerkis::persistent_broadcast(host, world, three, {.deadline = -5ms}); }, "broadcast", words);
+  refused([&] { kerkis::persistent_all_reduce(host, world, three, {.deadline = -5ms}); }, "persistent_all_reduce",
+          words);
+  refused([&] { kerkis::persistent_broadcast(host, world, three, {.deadline = -5ms}); }, "persistent_broadcast", words);
   refused([&] { kerkis::persistent_send(host, world, three, {.to = next, .deadline = -5ms}); }, "send", words);
   kerkis::all_reduce(host, world, all).wait();
 }
