@@ -42,6 +42,8 @@
 #include <kerkis/comm/scatter.hpp>
 #include <kerkis/comm/shift.hpp>
 
+#include "median.hpp"
+
 namespace kk = kerkis;
 
 namespace {
@@ -142,12 +144,6 @@ Amount amount(const Raw& raw, const Case& what, const Settings& settings) {
   }
   amount.rounds = static_cast<int>(std::clamp(1 / round, 9.0, 1001.0));
   return amount;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 void compare(benchmark::State& state, const Raw& raw, const Case& what, const Amount& much, std::size_t rival) {

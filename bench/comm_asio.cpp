@@ -31,6 +31,8 @@
 #include <kerkis/comm/environment.hpp>
 #include <kerkis/comm/exchange.hpp>
 
+#include "median.hpp"
+
 namespace kk = kerkis;
 namespace net = boost::asio;
 
@@ -57,12 +59,6 @@ double seconds(const kk::Communicator& world, const Body& body) {
   time(0) = std::chrono::duration<double>(Clock::now() - start).count() / calls;
   kk::all_reduce(Kokkos::DefaultHostExecutionSpace(), world, time, {.operation = kk::Reduction::maximum}).wait();
   return time(0);
-}
-
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
 }
 
 /// A parameter, not a capture: a coroutine outlives the lambda that made it.

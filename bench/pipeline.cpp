@@ -44,6 +44,7 @@
 
 #include "pipeline/outside_mpi.hpp"
 #include "pipeline/stages.hpp"
+#include "median.hpp"
 
 namespace kk = kerkis;
 namespace ks = kerkis::schedule;
@@ -58,11 +59,6 @@ double all(double value, MPI_Op operation) {
   return result;
 }
 double seconds_since(std::int64_t start) { return static_cast<double>(Recorder::now() - start) * 1e-9; }
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
 
 /// Seconds of a round trip of persistent messages. `wait(false)` for what is sent, `wait(true)` for what is received.
 double round_trip(int rank, int trips, const std::function<void(bool receive)>& start,

@@ -18,6 +18,8 @@
 #include <kerkis/comm/all_reduce.hpp>
 #include <kerkis/comm/environment.hpp>
 
+#include "median.hpp"
+
 namespace kk = kerkis;
 
 namespace {
@@ -34,11 +36,6 @@ double seconds(Body&& body) {
   double mine = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), longest = 0;
   MPI_Allreduce(&mine, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return longest;
-}
-
-double median(std::vector<double> times) {
-  std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-  return times[times.size() / 2];
 }
 
 void benchmark(std::size_t largest, std::size_t shards_each) {

@@ -17,25 +17,6 @@ namespace kerkis::comm {
 /// 31.26 s as 31.3
 inline double tenths(std::int64_t milliseconds) { return static_cast<double>((milliseconds + 50) / 100) / 10; }
 
-/// "2, 3 and 5"
-inline std::string number_list(const std::vector<int>& numbers) {
-  constexpr std::size_t most = 16;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(numbers.size(), most); ++i)
-    text += message(i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ", numbers[i]);
-  return numbers.size() > most ? text + message(" and ", numbers.size() - most, " more") : text;
-}
-
-/// "ranks 2 and 3": members of `group` (null: of the root communicator) as ranks of the root communicator; where those
-/// are others, as both: "ranks 2 and 3 (0 and 1 of 'data')".
-inline std::string rank_list(const Group* group, const std::vector<int>& members) {
-  std::vector<int> ranks = members;
-  if (group != nullptr)
-    for (int& rank : ranks) rank = group->root_ranks[static_cast<std::size_t>(rank)];
-  const std::string text = message(members.size() == 1 ? "rank " : "ranks ", number_list(ranks));
-  return ranks == members ? text : message(text, " (", number_list(members), " of '", group->name, "')");
-}
-
 /// "rank 2 last entered broadcast #1042 at loader.hpp:51, 31 s ago"; the communicator is named if `number` is
 /// another's.
 inline std::string last_entered(int rank, const PeerState& state, int number) {
@@ -58,16 +39,13 @@ inline std::string last_entered(int rank, const PeerState& state, int number) {
 /// this rank, in the root communicator; `checks`: the checking mode is on.
 inline std::string absence(const Peers& peers, const Group* group, int own, const Operation& operation,
                            const Sides& under_way, bool checks) {
-  const auto rank_of = [&](int member) {
-    return group != nullptr ? group->root_ranks[static_cast<std::size_t>(member)] : member;
-  };
   const int to = under_way.sends ? operation.to : no_rank, from = under_way.receives ? operation.from : no_rank;
   std::vector<int> members, ranks;
   for (int member = 0; member < (group != nullptr ? group->size : peers.ranks()); ++member) {
-    if (rank_of(member) == own) continue;
+    if (root_rank(group, member) == own) continue;
     if (!operation.collective && member != to && member != from && from != any_rank) continue;
     members.push_back(member);
-    ranks.push_back(rank_of(member));
+    ranks.push_back(root_rank(group, member));
   }
   const int number = group != nullptr ? group->number : 0;
   const auto states = peers.states(ranks, number);

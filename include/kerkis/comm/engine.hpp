@@ -113,6 +113,11 @@ class Engine {
       Engine& engine;
     };
     const Guarding here(*this);
+    return announcing(std::forward<F>(f));
+  }
+  /// Calls `f` and announces what it throws: for a visit too, which must not touch what `guard` counts.
+  template <class F>
+  decltype(auto) announcing(F&& f) {
     try {
       return std::forward<F>(f)();
     } catch (const std::exception& error) {
@@ -325,12 +330,7 @@ class Engine {
       group.waiting.erase(group.waiting.begin());
       --moved_by_poll_;
       operation.broken = true;  // unless all goes well
-      try {
-        check_operation(deferred->begin(&operation.request), operation.operation);
-      } catch (const std::exception& error) {
-        announce(error);
-        throw;
-      }
+      announcing([&] { check_operation(deferred->begin(&operation.request), operation.operation); });
       operation.broken = false;
       if (operation.several) count_several(operation, 1);
     }

@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -49,11 +50,7 @@ struct Group {
   }
 
   /// "rank 5", in the root communicator, with its rank here if that is another.
-  std::string who(int member) const {
-    const int root_rank = root_ranks[static_cast<std::size_t>(member)];
-    if (root_rank == member) return message("rank ", member);
-    return message("rank ", root_rank, " (", member, " of '", name, "')");
-  }
+  std::string who(int member) const;
 
   MPI_Comm native, fingerprints;
   std::string name;
@@ -66,5 +63,30 @@ struct Group {
   std::vector<Pending*> waiting;  ///< collectives that have been called, but not yet started in MPI
   int several = 0;                ///< collectives under way that have more MPI operations to start
 };
+
+/// A member of `group` (null: of the root communicator) as a rank of the root communicator.
+inline int root_rank(const Group* group, int member) {
+  return group != nullptr ? group->root_ranks[static_cast<std::size_t>(member)] : member;
+}
+
+/// "2, 3 and 5"
+inline std::string number_list(const std::vector<int>& numbers) {
+  constexpr std::size_t most = 16;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(numbers.size(), most); ++i)
+    text += message(i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ", numbers[i]);
+  return numbers.size() > most ? text + message(" and ", numbers.size() - most, " more") : text;
+}
+
+/// "ranks 2 and 3": members of `group` (null: of the root communicator) as ranks of the root communicator; where those
+/// are others, as both: "ranks 2 and 3 (0 and 1 of 'data')".
+inline std::string rank_list(const Group* group, const std::vector<int>& members) {
+  std::vector<int> ranks = members;
+  for (int& rank : ranks) rank = root_rank(group, rank);
+  const std::string text = message(members.size() == 1 ? "rank " : "ranks ", number_list(ranks));
+  return ranks == members ? text : message(text, " (", number_list(members), " of '", group->name, "')");
+}
+
+inline std::string Group::who(int member) const { return rank_list(this, {member}); }
 
 }  // namespace kerkis::comm

@@ -13,6 +13,9 @@ namespace kerkis::comm {
 /// How long an operation may still become complete after another rank has failed.
 inline constexpr std::chrono::milliseconds grace{50};
 
+/// While tests follow at once, other things are looked for after so many only: they cost as much as a test.
+inline constexpr int tests_per_poll = 32;
+
 /// Waits until `complete()`, which tests; `poll_others()` lets other things move on, and throws what a rank has
 /// announced. Then there is a moment to become complete all the same, since that rank may have done its part before it
 /// failed. Once it no longer only spins, it calls `late(waited, first)` between tests, which throws when a deadline has
@@ -21,10 +24,9 @@ template <class Complete, class Poll, class Late>
 void wait_until(const WaitPolicy& policy, Complete&& complete, Poll&& poll_others, Late&& late) {
   using Clock = std::chrono::steady_clock;
   try {
-    // While it spins it looks for other things now and then only: they cost as much as the test.
     for (int spin = 0; spin < policy.spins; ++spin) {
       if (complete()) return;
-      if (spin % 32 == 31) poll_others();
+      if (spin % tests_per_poll == tests_per_poll - 1) poll_others();
     }
     bool reported = false;
     for (const auto start = Clock::now(); !complete();) {

@@ -161,13 +161,14 @@ class Poller final : public ContextUser {
     if (waiter->request.pending()) refused_.push_back(std::move(waiter));
   }
 
-  /// Tests once, and completes the handler if that ends the wait. Only now and then are other things moved on, and
-  /// failures seen: that costs as much as the test. After a peer's failure the operation has a moment to complete all
+  /// Tests once, and completes the handler if that ends the wait. Other things are moved on, and
+  /// failures seen, at every `tests_per_poll`-th. After a peer's failure the operation has a moment to complete all
   /// the same, since the peer may have done its part before.
   bool outcome(Waiter& waiter) {
     std::exception_ptr error;
     try {
-      const bool complete = ++waiter.tests % 32 == 0 ? waiter.request.test() : waiter.request.advance();
+      const bool complete =
+          ++waiter.tests % comm::tests_per_poll == 0 ? waiter.request.test() : waiter.request.advance();
       if (!complete) return false;
     } catch (const PeerError&) {
       const auto now = Clock::now();
