@@ -302,13 +302,12 @@ TEST_CASE("a rank that only polls, hand-offs between, dropped and detached reque
 /// Two all_reduces one after the other: the second starts when the first is complete.
 class TwoSums final : public kerkis::comm::Steps {
  public:
-  TwoSums(MPI_Comm native, View<int> view) : native_(native), view_(std::move(view)) {}
+  TwoSums(MPI_Comm native, View<int> view) : Steps(true), native_(native), view_(std::move(view)) {}
   bool next(MPI_Request& request) override {
     if (std::exchange(second_, true)) return true;
     MPI_Iallreduce(MPI_IN_PLACE, view_.data(), 1, MPI_INT, MPI_SUM, native_, &request);
     return false;
   }
-  bool several() const override { return true; }
 
  private:
   MPI_Comm native_;
@@ -453,12 +452,11 @@ struct Gate {
 };
 class Held final : public kerkis::comm::Steps {
  public:
-  explicit Held(Gate& gate) : gate_(gate) {}
+  explicit Held(Gate& gate) : Steps(true), gate_(gate) {}
   bool next(MPI_Request&) override {
     gate_.reached = true;
     return gate_.open;
   }
-  bool several() const override { return true; }
 
  private:
   Gate& gate_;

@@ -22,7 +22,7 @@ namespace comm = kerkis::comm;
 
 template <Access access, class View>
 Wire<access, Host, View> wire(const Communicator& world, const View& view) {
-  return {Host(), world, view, "test"};
+  return Wire(comm::use<access>(Host(), world, view, "test"));
 }
 
 /// How many elements are wrong after they went out of a View and others came in, or were written beside it.
@@ -32,7 +32,7 @@ std::size_t wrong_through_wire(const Communicator& world, const View& view, cons
   views::fill(view, 1);
   std::size_t bad = 0;
   auto both = wire<Access::read_write>(world, view);
-  const auto run = both.run();
+  const auto run = both.run(world);
   if (run.count != view.size()) return 1;
   for (std::size_t i = 0; i < run.count; ++i) bad += run.data[i] == views::element<float>(i + 1) ? 0u : 1u;
   for (std::size_t i = 0; i < run.count; ++i) run.data[i] = views::element<float>(i + 500);
@@ -42,7 +42,7 @@ std::size_t wrong_through_wire(const Communicator& world, const View& view, cons
   std::vector<float> before;
   views::in_order(whole, [&](float value) { before.push_back(value); });
   auto only_write = wire<Access::write>(world, view);
-  for (std::size_t i = 0; i < run.count; ++i) only_write.run().data[i] = views::element<float>(i + 2);
+  for (std::size_t i = 0; i < run.count; ++i) only_write.run(world).data[i] = views::element<float>(i + 2);
   only_write.finish();
   std::size_t at = 0;
   views::in_order(whole, [&](float value) { bad += value == before[at++] ? 0u : 1u; });
@@ -64,10 +64,7 @@ TEST_CASE("a wire has the elements of any View in order, and puts them back") {
 TEST_CASE("what lies as it goes is not copied") {
   const Communicator world(MPI_COMM_WORLD);
   const views::Of<float**, Kokkos::LayoutRight> matrix("matrix", 6, 8);
-  const auto direct = [&](const auto& view) {
-    const auto one = wire<Access::read>(world, view);
-    return !one.packed() && one.run().data == view.data();
-  };
+  const auto direct = [&](const auto& view) { return wire<Access::read>(world, view).run(world).data == view.data(); };
   CHECK(direct(matrix));
   CHECK(direct(Kokkos::subview(matrix, Kokkos::pair<int, int>(2, 4), Kokkos::ALL)));
   CHECK(direct(Kokkos::subview(matrix, 3, Kokkos::pair<int, int>(2, 4))));
@@ -78,10 +75,27 @@ TEST_CASE("what lies as it goes is not copied") {
   using Stride = Kokkos::View<float**, Kokkos::LayoutStride, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
   CHECK(direct(Stride(matrix.data(), Kokkos::LayoutStride(6, 8, 8, 1))));
   CHECK_FALSE(direct(Stride(matrix.data(), Kokkos::LayoutStride(8, 1, 6, 8))));
-  // Nothing to keep: unmanaged, or empty.
-  CHECK(comm::keep(wire<Access::read>(world, Stride(matrix.data(), Kokkos::LayoutStride(6, 8, 8, 1)))) == nullptr);
-  CHECK(comm::keep(wire<Access::read_write>(world, Stride(nullptr, Kokkos::LayoutStride(0, 8, 8, 1)))) == nullptr);
-  CHECK(comm::keep(wire<Access::read>(world, matrix)) != nullptr);
+}
+
+TEST_CASE("a rank that does not use a View keeps nothing of it") {
+  const Communicator world(MPI_COMM_WORLD);
+  const auto look = [&](const auto& view, std::size_t count) {
+    const int owners = view.use_count();
+    auto wires = comm::keep(world, comm::use<Access::read>(Host(), world, view, "test", false, false),
+                            comm::use<Access::read_write>(Host(), world, view, "test"));
+    const auto [none, all] = wires->runs(world);
+    CHECK(none.count == 0);
+    CHECK(none.data == nullptr);
+    CHECK(all.count == count);
+    CHECK(view.use_count() == owners + (owners > 0 ? 1 : 0));
+    wires.reset();
+    CHECK(view.use_count() == owners);
+  };
+  look(views::Of<float, Kokkos::LayoutRight>("one"), 1);
+  look(views::Of<float[3], Kokkos::LayoutRight>("three"), 3);
+  look(views::Of<float*, Kokkos::LayoutRight>("none", 0), 0);
+  float memory[2] = {};
+  look(Kokkos::View<float*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(memory, 2), 2);
 }
 
 TEST_CASE("dimensions without a gap between them are one") {
@@ -170,9 +184,10 @@ TEST_CASE("large Views, on all cores") {
   views::fill(inner, 3);
   auto both = wire<Access::read_write>(world, inner);
   std::size_t bad = 0;
-  for (std::size_t i = 0; i < inner.size(); ++i) bad += both.run().data[i] == views::element<double>(i + 3) ? 0u : 1u;
+  for (std::size_t i = 0; i < inner.size(); ++i)
+    bad += both.run(world).data[i] == views::element<double>(i + 3) ? 0u : 1u;
   CHECK(bad == 0);
-  for (std::size_t i = 0; i < inner.size(); ++i) both.run().data[i] = views::element<double>(i + 9);
+  for (std::size_t i = 0; i < inner.size(); ++i) both.run(world).data[i] = views::element<double>(i + 9);
   both.finish();
   CHECK(views::wrong(inner, 9) == 0);
 }
@@ -181,12 +196,12 @@ TEST_CASE("buffers are used again") {
   const Communicator world(MPI_COMM_WORLD);
   const views::Of<float**, Kokkos::LayoutRight> matrix("matrix", 60, 80);
   const auto column = Kokkos::subview(matrix, Kokkos::ALL, 3);
-  const void* first = wire<Access::read>(world, column).run().data;
-  CHECK(wire<Access::read>(world, column).run().data == first);
+  const void* first = wire<Access::read>(world, column).run(world).data;
+  CHECK(wire<Access::read>(world, column).run(world).data == first);
   auto kept = wire<Access::read>(world, column);
   auto moved = std::move(kept);
-  CHECK(moved.run().data == first);
-  CHECK(wire<Access::read>(world, column).run().data != first);
+  CHECK(moved.run(world).data == first);
+  CHECK(wire<Access::read>(world, column).run(world).data != first);
 }
 
 TEST_CASE("more than fits") {

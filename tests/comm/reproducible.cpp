@@ -83,12 +83,13 @@ View<T> my_shards(const Communicator& world, std::size_t shards, std::size_t cou
 template <class T>
 Request start(const Communicator& world, const View<T>& send, const View<T>& receive, Reduction reduction,
               const OrderedShape& shape) {
-  kerkis::comm::Wire<kerkis::comm::Access::read, Host, View<T>> from(Host(), world, send, "test");
-  kerkis::comm::Wire<kerkis::comm::Access::write, Host, View<T>> to(Host(), world, receive, "test");
-  const auto in = from.run(), out = to.run();
+  using kerkis::comm::Access;
+  auto wires = kerkis::comm::keep(world, kerkis::comm::use<Access::read>(Host(), world, send, "test"),
+                                  kerkis::comm::use<Access::write>(Host(), world, receive, "test"));
+  const auto [in, out] = wires->runs(world);
   return kerkis::comm::start_ordered<T>(
       world, {.name = "test", .type = in.type.name, .count = out.count, .where = std::source_location::current()}, {},
-      kerkis::comm::keep(std::move(from), std::move(to)), in, out, reduction, shape);
+      std::move(wires), in, out, reduction, shape);
 }
 
 template <class T>

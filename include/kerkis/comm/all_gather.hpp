@@ -72,12 +72,10 @@ Request all_gather(const ExecutionSpace& execution, const Communicator& communic
   blocks.check_mine(send.size());
   blocks.check_whole(receive.size());
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
-  comm::Wire<comm::Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence);
-  comm::Wire<comm::Access::write, ExecutionSpace, Receive> to(execution, communicator, receive, comm::fenced);
-  const auto mine = from.run();
-  const auto all = to.run();
-  return comm::start_all_gather(communicator, blocks, false, mine, all, options, where,
-                                comm::keep(std::move(from), std::move(to)));
+  auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
+                          comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced));
+  const auto [mine, all] = wires->runs(communicator);
+  return comm::start_all_gather(communicator, blocks, false, mine, all, options, where, std::move(wires));
 }
 
 /// The same in place: every rank's block lies already where it belongs in `view`. Blocks have `counts` elements, or
@@ -92,9 +90,9 @@ Request all_gather(const ExecutionSpace& execution, const Communicator& communic
     comm::fence(execution, fence);
     return {};
   }
-  comm::Wire<comm::Access::read_write, ExecutionSpace, View> wire(execution, communicator, view, fence);
-  const auto run = wire.run();
-  return comm::start_all_gather(communicator, blocks, true, run, run, options, where, comm::keep(std::move(wire)));
+  auto wire = comm::keep(communicator, comm::use<comm::Access::read_write>(execution, communicator, view, fence));
+  const auto [run] = wire->runs(communicator);
+  return comm::start_all_gather(communicator, blocks, true, run, run, options, where, std::move(wire));
 }
 
 }  // namespace kerkis

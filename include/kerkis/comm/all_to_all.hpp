@@ -29,13 +29,13 @@ namespace comm {
 inline Request start_all_to_all(const Communicator& communicator, const Blocks& sent, const Blocks& received,
                                 bool in_place, const AnyRun& from, const AnyRun& to, const AllToAllOptions& options,
                                 const std::source_location& where, std::unique_ptr<Steps> steps) {
+  const UnevenCounts counts{options.send_counts, options.receive_counts};
   const Operation words{.name = "all_to_all",
                         .type = to.type.name,
                         .order = to.type.order,
                         .count = from.count,
                         .equal_counts = sent.equal(),
-                        .sends = options.send_counts,
-                        .receives = options.receive_counts,
+                        .uneven = counts.sends.empty() ? nullptr : &counts,
                         .where = where};
   const auto native = communicator.native();
   if (sent.equal() && sent.fit(communicator)) {
@@ -77,12 +77,10 @@ Request all_to_all(const ExecutionSpace& execution, const Communicator& communic
   require(sent.size(sent.rank()) == received.size(sent.rank()), "all_to_all: rank ", sent.rank(), " sends itself ",
           sent.size(sent.rank()), " elements and receives ", received.size(sent.rank()));
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
-  comm::Wire<comm::Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence);
-  comm::Wire<comm::Access::write, ExecutionSpace, Receive> to(execution, communicator, receive, comm::fenced);
-  const auto out = from.run();
-  const auto in = to.run();
-  return comm::start_all_to_all(communicator, sent, received, false, out, in, options, where,
-                                comm::keep(std::move(from), std::move(to)));
+  auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
+                          comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced));
+  const auto [out, in] = wires->runs(communicator);
+  return comm::start_all_to_all(communicator, sent, received, false, out, in, options, where, std::move(wires));
 }
 
 /// The same in place: block q of `view` goes to rank q, whose block for this rank replaces it. So two ranks exchange
@@ -99,10 +97,9 @@ Request all_to_all(const ExecutionSpace& execution, const Communicator& communic
     comm::fence(execution, fence);
     return {};
   }
-  comm::Wire<comm::Access::read_write, ExecutionSpace, View> wire(execution, communicator, view, fence);
-  const auto run = wire.run();
-  return comm::start_all_to_all(communicator, blocks, blocks, true, run, run, options, where,
-                                comm::keep(std::move(wire)));
+  auto wire = comm::keep(communicator, comm::use<comm::Access::read_write>(execution, communicator, view, fence));
+  const auto [run] = wire->runs(communicator);
+  return comm::start_all_to_all(communicator, blocks, blocks, true, run, run, options, where, std::move(wire));
 }
 
 }  // namespace kerkis

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -18,23 +19,19 @@ class Blocks {
   Blocks(const char* operation, const Communicator& communicator, std::span<const std::size_t> counts, std::size_t each)
       : operation_(operation), ranks_(static_cast<std::size_t>(communicator.size())),
         rank_(static_cast<std::size_t>(communicator.rank())), each_(each) {
-    if (counts.empty()) return;
-    require(counts.size() == ranks_, operation, " over ", ranks_, " ranks: counts for ", counts.size());
-    begins_.assign(1, 0);
-    for (const std::size_t count : counts) {
-      begins_.push_back(begins_.back() + count);
-      require(begins_.back() >= count, operation, " over ", ranks_, " ranks: counts whose sum overflows");
-    }
+    if (!counts.empty()) [[unlikely]]
+      set_begins(counts);
   }
 
   /// The blocks of a View of `whole` elements. Throws InputError unless that is what `counts`, or equal blocks, make.
   static Blocks of(const char* operation, const Communicator& communicator, std::span<const std::size_t> counts,
                    std::size_t whole) {
     const auto ranks = static_cast<std::size_t>(communicator.size());
-    require(!counts.empty() || whole % ranks == 0, operation, " over ", ranks, " ranks: ", whole,
+    const std::size_t each = whole / ranks;
+    require(!counts.empty() || each * ranks == whole, operation, " over ", ranks, " ranks: ", whole,
             " elements do not make equal blocks");
-    Blocks blocks(operation, communicator, counts, whole / ranks);
-    blocks.check_whole(whole);
+    Blocks blocks(operation, communicator, counts, each);
+    if (!blocks.equal()) blocks.check_whole(whole);
     return blocks;
   }
 
@@ -48,7 +45,7 @@ class Blocks {
             size(rank_), " elements, its View ", elements);
   }
 
-  bool equal() const { return begins_.empty(); }
+  bool equal() const { return begins_ == nullptr; }
   std::size_t ranks() const { return ranks_; }
   std::size_t rank() const { return rank_; }
   std::size_t begin(std::size_t rank) const { return equal() ? rank * each_ : begins_[rank]; }
@@ -61,9 +58,18 @@ class Blocks {
   }
 
  private:
+  [[gnu::noinline]] void set_begins(std::span<const std::size_t> counts) {
+    require(counts.size() == ranks_, operation_, " over ", ranks_, " ranks: counts for ", counts.size());
+    begins_ = std::make_unique<std::size_t[]>(ranks_ + 1);
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      begins_[rank + 1] = begins_[rank] + counts[rank];
+      require(begins_[rank + 1] >= counts[rank], operation_, " over ", ranks_, " ranks: counts whose sum overflows");
+    }
+  }
+
   const char* operation_;
   std::size_t ranks_, rank_, each_;
-  std::vector<std::size_t> begins_;
+  std::unique_ptr<std::size_t[]> begins_;  // and the end of the last; null: equal blocks
 };
 
 /// Counts and displacements as MPI takes them; MPI reads them until the operation is complete.

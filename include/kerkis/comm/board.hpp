@@ -138,9 +138,9 @@ class Board {
     std::atomic<std::uint64_t> version;  // odd while the others are written
     std::atomic<std::uint64_t> site, sequence;
     std::atomic<std::int64_t> milliseconds;
-    std::atomic<std::int64_t> pid;
-    std::array<Place, place_count> places;
+    std::array<Place, place_count> places;  // that of the root communicator is in the first cache line
     std::array<SharedWords, site_count> sites;
+    std::atomic<std::int64_t> pid;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::is_trivially_copyable_v<Site>);
 

@@ -29,9 +29,11 @@ Request broadcast(const ExecutionSpace& execution, const Communicator& communica
     return {};
   }
   const bool root = communicator.rank() == options.root;
-  auto from = comm::wire_if<comm::Access::read>(root, execution, communicator, view, fence);
-  auto to = comm::wire_if<comm::Access::write>(!root, execution, communicator, view, fence);
-  const comm::AnyRun run = root ? from.run() : to.run();
+  auto wires =
+      comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, view, fence, false, root),
+                 comm::use<comm::Access::write>(execution, communicator, view, fence, false, !root));
+  const auto [from, to] = wires->runs(communicator);
+  const comm::AnyRun run = root ? from : to;
   const comm::Pieces pieces(communicator, run.count);
   return comm::start_pieces(
       communicator,
@@ -41,7 +43,7 @@ Request broadcast(const ExecutionSpace& execution, const Communicator& communica
        .count = run.count,
        .root = options.root,
        .where = where},
-      options.deadline, pieces.number(), comm::keep(std::move(from), std::move(to)),
+      options.deadline, pieces.number(), std::move(wires),
       [run, pieces, root = options.root, native = communicator.native()](std::size_t piece, MPI_Request* request) {
         return MPI_Ibcast(run.at(pieces.begin(piece)), pieces.size(piece), run.type.native, root, native, request);
       });

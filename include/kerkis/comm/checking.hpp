@@ -71,7 +71,7 @@ class Fingerprints {
  public:
   Fingerprints(const Group& group, const Operation& operation)
       : mine_(operation), all_(static_cast<std::size_t>(group.size)) {
-    if (!operation.sends.empty()) pairs_.emplace(operation.sends, operation.receives);
+    if (operation.uneven != nullptr) pairs_.emplace(*operation.uneven);
   }
 
   int start(const Group& group) {

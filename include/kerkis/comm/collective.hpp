@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -60,37 +59,6 @@ inline void check_root(const char* operation, const Communicator& communicator, 
           " ranks");
 }
 
-/// A wire that only some ranks have.
-template <Access access, class ExecutionSpace, class View>
-class WireIf {
- public:
-  using Element = typename View::non_const_value_type;
-
-  WireIf(bool here, const ExecutionSpace& execution, const Communicator& communicator, const View& view,
-         const char* fence, bool on_host) {
-    if (here) wire_.emplace(execution, communicator, view, fence, on_host);
-  }
-
-  Run<Element> run() const { return wire_ ? wire_->run() : Run<Element>{}; }
-  bool needed() const { return wire_ && wire_->needed(); }
-  Resources* resources() const { return wire_ ? wire_->resources() : nullptr; }
-  std::uint64_t checksum() const { return wire_ ? wire_->checksum() : 0; }
-  void finish() {
-    if (wire_) wire_->finish();
-  }
-
- private:
-  std::optional<Wire<access, ExecutionSpace, View>> wire_;
-};
-
-/// A wire, if `here`; its types are deduced.
-template <Access access, class ExecutionSpace, class View>
-WireIf<access, ExecutionSpace, View> wire_if(bool here, const ExecutionSpace& execution,
-                                             const Communicator& communicator, const View& view, const char* fence,
-                                             bool on_host = false) {
-  return {here, execution, communicator, view, fence, on_host};
-}
-
 /// What is left of an operation with two Views over one rank: the elements of `send` in `receive`, at once.
 template <class ExecutionSpace, class Send, class Receive>
 Request copy(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
@@ -103,9 +71,10 @@ Request copy(const ExecutionSpace& execution, const Communicator& communicator, 
     execution.fence(fence);
     return {};
   }
-  const Wire<Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence, true);
-  Wire<Access::write, ExecutionSpace, Receive> to(execution, communicator, receive, fence, true);
-  std::copy_n(from.run().data, from.run().count, to.run().data);
+  const Wire from(use<Access::read>(execution, communicator, send, fence, true));
+  Wire to(use<Access::write>(execution, communicator, receive, fence, true));
+  const auto run = from.run(communicator);
+  std::copy_n(run.data, run.count, to.run(communicator).data);
   to.finish();
   return {};
 }

@@ -82,13 +82,13 @@ struct ElementWise {
       comm::fence(execution, fence);
       return {};
     }
-    Wire<Access::read_write, ExecutionSpace, View> wire(execution, communicator, view, fence,
-                                                        operation.own || in_float);
-    const auto run = wire.run();
+    auto wire =
+        keep(communicator, use<Access::read_write>(execution, communicator, view, fence, operation.own || in_float));
+    const auto [run] = wire->runs(communicator);
     if constexpr (in_float)
-      return start_in_float(communicator, operation, run, run.data, keep(std::move(wire)));
+      return start_in_float(communicator, operation, run, run.data, std::move(wire));
     else
-      return start(communicator, operation, MPI_IN_PLACE, run, keep(std::move(wire)));
+      return start(communicator, operation, MPI_IN_PLACE, run, std::move(wire));
   }
 
   /// The caller has checked the pair. `access`: to `receive`, which MPI need not write on every rank.
@@ -106,14 +106,14 @@ struct ElementWise {
       comm::fence(execution, fence);
       return {};
     }
-    Wire<Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence, in_float || operation.own);
-    Wire<access, ExecutionSpace, Receive> to(execution, communicator, receive, fenced, in_float || operation.own);
-    const auto in = from.run();
-    const auto out = to.run();
+    const bool on_host = in_float || operation.own;
+    auto wires = keep(communicator, use<Access::read>(execution, communicator, send, fence, on_host),
+                      use<access>(execution, communicator, receive, fenced, on_host));
+    const auto [in, out] = wires->runs(communicator);
     if constexpr (in_float)
-      return start_in_float(communicator, operation, in, out.data, keep(std::move(from), std::move(to)));
+      return start_in_float(communicator, operation, in, out.data, std::move(wires));
     else
-      return start(communicator, operation, in.data, out, keep(std::move(from), std::move(to)));
+      return start(communicator, operation, in.data, out, std::move(wires));
   }
 
  private:

@@ -30,14 +30,15 @@ namespace kerkis::comm {
 /// The one progress engine of a root communicator and all that are made from it: every wait of the library is here, and
 /// every operation under way. After a failure of any rank every wait throws it, nothing waits for peers any more, and
 /// what is pending is leaked.
-class Engine {
+class alignas(64) Engine {
  public:
   /// `name` is that of the root communicator.
   Engine(MPI_Comm user, CommunicatorOptions options, std::string name)
-      : options_(options), name_(std::move(name)), failures_(std::make_shared<FailureChannel>(user, options.wait)),
-        one_thread_(name_, rank()) {
+      : options_(options), failures_(std::make_shared<FailureChannel>(user, options.wait)), one_thread_(name, rank()),
+        name_(std::move(name)) {
     try {
       peers_ = std::make_unique<Peers>(failures_->native(), options_);
+      board_ = &peers_->board();
     } catch (const InputError&) {
       failures_->end();  // every rank has thrown it: nothing is under way
       throw;
@@ -139,7 +140,7 @@ class Engine {
   void enter(Group& group, Operation& operation) noexcept {
     operation.axis = group.name.c_str();
     operation.sequence = operation.collective ? ++group.sequence : ++group.hand_offs;
-    peers_->enter(group.number, operation);
+    board_->enter(group.number, operation);
   }
 
   /// Starts what `begin(MPI_Request*)`, which holds all that it needs by value, returns the MPI code of. A collective
@@ -149,23 +150,12 @@ class Engine {
   Pending& start(const std::shared_ptr<Group>& group, const Operation& operation, std::chrono::milliseconds deadline,
                  std::unique_ptr<Steps> steps, const Begin& begin) {
     const Inside here = inside("the start of", operation);
-    require_deadline(operation.name, deadline);
-    if (poisoned()) poll();
-    Pending& pending = operations_.begin();
-    pending.steps = std::move(steps);
-    pending.group = group.get();
+    Pending& pending = prepare(*group, operation, deadline, std::move(steps));
     const bool later = operation.collective && (options_.check || group->several > 0 || !group->waiting.empty());
     try {
       // First of all, so that the data moves while the rest is written down.
       const int code = later ? MPI_SUCCESS : begin(&pending.request);
-      pending.operation = operation;
-      pending.deadline = deadline;
-      if (pending.steps != nullptr) {
-        pending.several = pending.steps->several();
-        if (options_.check) pending.checksum = pending.steps->checksum();
-      }
-      enter(*group, pending.operation);
-      check_operation(code, pending.operation);
+      write_down(pending, operation, code);
       if (later) defer(pending, std::unique_ptr<Deferred>(new DeferredCall<Begin>(begin)));
       if (!later && pending.several) count_several(pending, 1);
     } catch (const std::exception& error) {
@@ -251,22 +241,53 @@ class Engine {
   void take_number(int number) { next_number_ = number + 1; }
 
  private:
-  bool advance_this(Pending& operation) {
-    if (operation.deferred) {
-      start_deferred(*operation.group);
-      if (operation.deferred) return false;
+  // Apart from `start`, which is compiled for every operation.
+  [[gnu::noinline]] Pending& prepare(Group& group, const Operation& operation, std::chrono::milliseconds deadline,
+                                     std::unique_ptr<Steps> steps) {
+    require_deadline(operation.name, deadline);
+    if (poisoned()) poll();
+    Pending& pending = operations_.begin();
+    pending.steps = std::move(steps);
+    pending.group = &group;
+    pending.deadline = deadline;
+    return pending;
+  }
+  [[gnu::noinline]] void write_down(Pending& pending, const Operation& operation, int code) {
+    pending.operation = operation;
+    if (pending.steps != nullptr) {
+      pending.several = pending.steps->several();
+      if (options_.check) pending.checksum = pending.steps->checksum();
     }
-    while (!operation.complete) {
-      if (operation.broken) poll();  // throws what it threw before
-      int done = 0;
-      const int code = MPI_Test(&operation.request, &done, &operation.status);
-      if (code == MPI_SUCCESS && done == 0) return false;
+    enter(*pending.group, pending.operation);
+    check_operation(code, pending.operation);
+  }
+
+  /// Short, since a wait does little else.
+  bool advance_this(Pending& operation) {
+    if (operation.deferred || operation.broken) [[unlikely]]
+      if (!is_started(operation)) return false;
+    if (operation.complete) return true;
+    int done = 0;
+    const int code = MPI_Test(&operation.request, &done, &operation.status);
+    return (code != MPI_SUCCESS || done != 0) && go_on(operation, code);
+  }
+  [[gnu::noinline]] bool is_started(Pending& operation) {
+    if (operation.deferred) start_deferred(*operation.group);
+    if (operation.broken) poll();  // throws what it threw before
+    return operation.deferred == nullptr;
+  }
+
+  /// A test has found an end, or failed with `code`. Returns whether the operation is complete.
+  [[gnu::noinline]] bool go_on(Pending& operation, int code) {
+    for (;;) {
       operation.broken = true;  // unless all goes well
       check_operation(code, operation.operation);
       bool last = true;
       try {
-        if (operation.steps) operation.steps->came(operation.status);
-        if (operation.steps) last = operation.steps->next(operation.request);
+        if (operation.steps) {
+          operation.steps->came(operation.status);
+          last = operation.steps->next(operation.request);
+        }
       } catch (const std::exception& error) {
         const auto* const known = dynamic_cast<const CommError*>(&error);
         const CommError of_this = failure(message(operation.operation.text(), ": ", error.what()), operation.operation,
@@ -279,9 +300,11 @@ class Engine {
         give_up(written_early(operation.operation, rank()));
       operation.broken = false;
       if (last) finish(operation);
-      if (!last && operation.request == MPI_REQUEST_NULL) return false;
+      if (last || operation.request == MPI_REQUEST_NULL) return last;
+      int done = 0;
+      code = MPI_Test(&operation.request, &done, &operation.status);
+      if (code == MPI_SUCCESS && done == 0) return false;
     }
-    return true;
   }
 
   /// In a call of another engine, perhaps on another thread: starts what can start. The steps of what has started are
@@ -362,7 +385,7 @@ class Engine {
       if (failures_->size() == 1) return;
       Pending end;
       end.operation = {.name = "end", .axis = name_.c_str(), .sequence = 1};
-      peers_->enter(0, end.operation);
+      board_->enter(0, end.operation);
       check(MPI_Ibarrier(failures_->native(), &end.request), "MPI_Ibarrier", rank());
       wait(end);
     } catch (const PeerError& error) {
@@ -380,18 +403,21 @@ class Engine {
     operations_.print_unfinished(rank());
   }
 
+  // First what every operation touches, in few cache lines.
   CommunicatorOptions options_;
-  std::string name_;
+  Board* board_ = nullptr;  // of `peers_`
+  int moved_by_poll_ = 0;   // of the pending: several steps, deferred, detached
+  int guards_ = 0;          // calls of `guard` under way
   std::shared_ptr<FailureChannel> failures_;
+  OneThread one_thread_;  // for the checking mode
+  Resources resources_;   // outlives what is under way
+  Operations operations_;
+
+  std::string name_;
+  std::string abandoned_;  // within calls of `guard`
   std::unique_ptr<Peers> peers_;
   std::optional<AtFinalize> at_finalize_;
   Objects objects_;
-  Resources resources_;  // outlives what is under way
-  Operations operations_;
-  int guards_ = 0;         // calls of `guard` under way
-  std::string abandoned_;  // within them
-  int moved_by_poll_ = 0;  // of the pending: several steps, deferred, detached
-  OneThread one_thread_;   // for the checking mode
   Live live_{[](void* self) { static_cast<Engine*>(self)->visit(); }, this};
   int next_number_ = 2;  // 0 is the end of the engine, 1 the root communicator
 };

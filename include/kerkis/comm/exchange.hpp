@@ -27,17 +27,17 @@ namespace comm {
 template <class SendWire, class ReceiveWire>
 class KeepExchange final : public Steps {
  public:
-  KeepExchange(SendWire&& send, ReceiveWire&& receive) : send_(std::move(send)), receive_(std::move(receive)) {}
+  template <class SendUse, class ReceiveUse>
+  KeepExchange(const SendUse& send, const ReceiveUse& receive)
+      : send_(send), receive_(receive), out_(send_.run(send.communicator)), in_(receive_.run(receive.communicator)) {}
 
   int begin(int to, int from, int tag, MPI_Comm native, MPI_Request* request) {
-    const auto in = receive_.run();
-    const auto out = send_.run();
-    const int code = MPI_Irecv(in.data, static_cast<int>(in.count), in.type.native, from, tag, native, request);
+    const int code = MPI_Irecv(in_.data, static_cast<int>(in_.count), in_.type, from, tag, native, request);
     if (code != MPI_SUCCESS) return code;
-    return MPI_Isend(out.data, static_cast<int>(out.count), out.type.native, to, tag, native, &sent_);
+    return MPI_Isend(out_.data, static_cast<int>(out_.count), out_.type, to, tag, native, &sent_);
   }
   void came(const MPI_Status& status) override {
-    if (!received_) count_ = elements_of(status, receive_.run().type.native, sizeof(typename ReceiveWire::Element));
+    if (!received_) count_ = elements_of(status, in_.type, sizeof(typename ReceiveWire::Element));
   }
   bool next(MPI_Request& request) override {
     if (!std::exchange(received_, true)) {
@@ -54,8 +54,18 @@ class KeepExchange final : public Steps {
   std::uint64_t checksum() const override { return send_.checksum(); }
 
  private:
+  /// What MPI is told of a run.
+  struct Part {
+    template <class Element>
+    Part(const Run<Element>& run) : data(run.data), count(run.count), type(run.type.native) {}
+    void* data;
+    std::size_t count;
+    MPI_Datatype type;
+  };
+
   SendWire send_;
   ReceiveWire receive_;
+  Part out_, in_;
   MPI_Request sent_ = MPI_REQUEST_NULL;
   std::size_t count_ = 0;
   bool received_ = false;
@@ -67,7 +77,7 @@ class LongExchange final : public Steps {
  public:
   LongExchange(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
                const Receive& receive, int to, int from, int tag, const char* fence)
-      : sends_(to != MPI_PROC_NULL), receives_(from != MPI_PROC_NULL),
+      : Steps(true), sends_(to != MPI_PROC_NULL), receives_(from != MPI_PROC_NULL),
         send_(execution, communicator, send, to, tag, fence),
         receive_(execution, communicator, receive, from, tag, fence) {}
 
@@ -80,7 +90,6 @@ class LongExchange final : public Steps {
     receives_ = receives_ && !receive_.advance();
     return !sends_ && !receives_;
   }
-  bool several() const override { return true; }
   Sides under_way() const override { return {.sends = sends_, .receives = receives_}; }
   std::uint64_t checksum() const override { return send_.checksum(); }
 
@@ -130,8 +139,10 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
   }
   using SendWire = Wire<Access::send, ExecutionSpace, Send>;
   using ReceiveWire = Wire<Access::write, ExecutionSpace, Receive>;
-  std::unique_ptr<KeepExchange<SendWire, ReceiveWire>> steps(new (resources(communicator)) KeepExchange(
-      SendWire(execution, communicator, send, fence), ReceiveWire(execution, communicator, receive, fenced)));
+  using Kept = KeepExchange<SendWire, ReceiveWire>;
+  std::unique_ptr<Kept> steps(new (resources(communicator))
+                                  Kept(use<Access::send>(execution, communicator, send, fence),
+                                       use<Access::write>(execution, communicator, receive, fenced)));
   return Request::start(communicator, operation, options.deadline, std::move(steps),
                         [side = steps.get(), mpi_to, mpi_from, tag = options.tag, native = communicator.native()](
                             MPI_Request* request) { return side->begin(mpi_to, mpi_from, tag, native, request); });

@@ -39,12 +39,11 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
     comm::check_apart("gather", send, receive);
   }
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
-  comm::Wire<comm::Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence);
-  auto to = comm::wire_if<comm::Access::write>(root, execution, communicator, receive, comm::fenced);
-  const auto mine = from.run();
-  const auto all = to.run();
+  auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
+                          comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced, false, root));
+  const auto [mine, all] = wires->runs(communicator);
   return comm::start_root_blocks(communicator, true, blocks, false, mine, all, options.root, options.deadline, where,
-                                 comm::keep(std::move(from), std::move(to)));
+                                 std::move(wires));
 }
 
 /// The same in place: on the root, `view` has all blocks and its own lies already where it belongs; elsewhere it is the
@@ -63,11 +62,13 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
     comm::fence(execution, fence);
     return {};
   }
-  auto from = comm::wire_if<comm::Access::read>(!root, execution, communicator, view, fence);
-  auto to = comm::wire_if<comm::Access::read_write>(root, execution, communicator, view, fence);
-  const auto run = root ? to.run() : from.run();
+  auto wires =
+      comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, view, fence, false, !root),
+                 comm::use<comm::Access::read_write>(execution, communicator, view, fence, false, root));
+  const auto [from, to] = wires->runs(communicator);
+  const comm::AnyRun run = root ? to : from;
   return comm::start_root_blocks(communicator, true, blocks, true, run, run, options.root, options.deadline, where,
-                                 comm::keep(std::move(from), std::move(to)));
+                                 std::move(wires));
 }
 
 }  // namespace kerkis

@@ -45,13 +45,17 @@ inline void check_source(const char* operation, const Communicator& communicator
   require(communicator.size() > 1, operation, ": '", communicator.name(), "' has no other rank");
 }
 
-/// Keeps the wire of a receive; unpacks as much as has come.
+/// Keeps the wire of a receive; sees to it that whole elements have come, and unpacks as many.
 template <class Wire>
 class KeepReceived final : public Steps {
  public:
-  KeepReceived(Wire&& wire, Received* received) : wire_(std::move(wire)), received_(received) {}
+  template <class Use>
+  KeepReceived(const Use& use, Received* received)
+      : wire_(use), type_(wire_.run(use.communicator).type.native), received_(received) {}
+
+  const Wire& wire() const { return wire_; }
   void came(const MPI_Status& status) override {
-    what_ = {status.MPI_SOURCE, elements_of(status, wire_.run().type.native, sizeof(typename Wire::Element))};
+    what_ = {status.MPI_SOURCE, elements_of(status, type_, sizeof(typename Wire::Element))};
   }
   bool next(MPI_Request&) override {
     wire_.finish(what_.count);
@@ -61,35 +65,10 @@ class KeepReceived final : public Steps {
 
  private:
   Wire wire_;
+  MPI_Datatype type_;
   Received* received_;
   Received what_;
 };
-
-/// Keeps what must live until a receive straight to its View is complete; looks whether whole elements have come.
-template <class Element, class Kept>
-class KeepWhole final : public Steps {
- public:
-  KeepWhole(MPI_Datatype type, Kept&& kept) : type_(type), kept_(std::move(kept)) {}
-  void came(const MPI_Status& status) override { elements_of(status, type_, sizeof(Element)); }
-  bool next(MPI_Request&) override { return true; }
-
- private:
-  MPI_Datatype type_;
-  [[no_unique_address]] Kept kept_;
-};
-
-template <class Wire>
-std::unique_ptr<Steps> keep_received(Wire&& wire, Received* received) {
-  using Element = typename Wire::Element;
-  Resources* const owner = wire.resources();
-  if (wire.packed() || received != nullptr)
-    return std::unique_ptr<Steps>(new (owner) KeepReceived<Wire>(std::move(wire), received));
-  if constexpr (sizeof(Element) == 1) return keep(std::move(wire));
-  const MPI_Datatype type = wire.run().type.native;
-  if (wire.needed()) return std::unique_ptr<Steps>(new (owner) KeepWhole<Element, Wire>(type, std::move(wire)));
-  struct Nothing {};
-  return std::unique_ptr<Steps>(new (owner) KeepWhole<Element, Nothing>(type, {}));
-}
 
 }  // namespace comm
 
@@ -117,10 +96,10 @@ Request send(const ExecutionSpace& execution, const Communicator& communicator, 
     return Request::start(communicator, operation, options.deadline, std::move(steps),
                           [side = &steps->side()](MPI_Request* request) { return side->begin(request); });
   }
-  comm::Wire<comm::Access::send, ExecutionSpace, View> wire(execution, communicator, view, fence);
-  const auto run = wire.run();
+  auto wire = comm::keep(communicator, comm::use<comm::Access::send>(execution, communicator, view, fence));
+  const auto run = std::get<0>(wire->runs(communicator));
   return Request::start(
-      communicator, operation, options.deadline, comm::keep(std::move(wire)),
+      communicator, operation, options.deadline, std::move(wire),
       [run, peer = options.to, tag = options.tag, native = communicator.native()](MPI_Request* request) {
         return MPI_Isend(run.data, static_cast<int>(run.count), run.type.native, peer, tag, native, request);
       });
@@ -151,13 +130,15 @@ Request receive(const ExecutionSpace& execution, const Communicator& communicato
     return Request::start(communicator, operation, options.deadline, std::move(steps),
                           [side = &steps->side()](MPI_Request* request) { return side->begin(request); });
   }
-  comm::Wire<comm::Access::write, ExecutionSpace, View> wire(execution, communicator, view, fence);
-  const auto run = wire.run();
-  return Request::start(
-      communicator, operation, options.deadline, comm::keep_received(std::move(wire), options.received),
-      [run, from, tag = options.tag, native = communicator.native()](MPI_Request* request) {
-        return MPI_Irecv(run.data, static_cast<int>(run.count), run.type.native, from, tag, native, request);
-      });
+  using Kept = comm::KeepReceived<comm::Wire<comm::Access::write, ExecutionSpace, View>>;
+  std::unique_ptr<Kept> kept(new (comm::resources(communicator)) Kept(
+      comm::use<comm::Access::write>(execution, communicator, view, fence), options.received));
+  const auto run = kept->wire().run(communicator);
+  return Request::start(communicator, operation, options.deadline, std::move(kept),
+                        [run, from, tag = options.tag, native = communicator.native()](MPI_Request* request) {
+                          return MPI_Irecv(run.data, static_cast<int>(run.count), run.type.native, from, tag, native,
+                                           request);
+                        });
 }
 
 }  // namespace kerkis

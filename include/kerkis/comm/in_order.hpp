@@ -23,15 +23,14 @@ Request reduce_in_order(const ExecutionSpace& execution, const Communicator& com
   if constexpr (is_half<Element> && !always_in_order<Element, Functor>) {
     throw InputError(message(operation.name, " in order: elements of a half type take no functor"));
   } else {
-    Wire<Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence, true);
-    auto to = wire_if<Access::write>(receives, execution, communicator, receive, fenced, true);
-    const auto in = from.run();
-    const auto out = to.run();
+    auto wires = keep(communicator, use<Access::read>(execution, communicator, send, fence, true),
+                      use<Access::write>(execution, communicator, receive, fenced, true, receives));
+    const auto [in, out] = wires->runs(communicator);
     operation.type = in.type.name;
     operation.order = in.type.order;
     operation.count = shape.count;
-    return start_ordered<Element, Functor>(communicator, operation, deadline, keep(std::move(from), std::move(to)), in,
-                                           out, reduction, shape);
+    return start_ordered<Element, Functor>(communicator, operation, deadline, std::move(wires), in, out, reduction,
+                                           shape);
   }
 }
 
@@ -49,10 +48,11 @@ Request reduce_in_order(const ExecutionSpace& execution, const Communicator& com
             " ranks: ", shape.shards, " shards, not one of each rank");
     shape.shards = ranks;
     const bool receives = shape.root < 0 || shape.root == communicator.rank();
-    auto from = wire_if<Access::read>(!receives, execution, communicator, view, fence, true);
-    auto to = wire_if<Access::read_write>(receives, execution, communicator, view, fence, true);
-    const auto in = receives ? to.run() : from.run();
-    auto out = to.run();
+    auto wires = keep(communicator, use<Access::read>(execution, communicator, view, fence, true, !receives),
+                      use<Access::read_write>(execution, communicator, view, fence, true, receives));
+    const auto [from, to] = wires->runs(communicator);
+    const auto in = receives ? to : from;
+    auto out = to;
     if (shape.blocks != nullptr) {
       out.data += shape.blocks->begin(shape.blocks->rank());
       out.count = shape.blocks->size(shape.blocks->rank());
@@ -60,8 +60,8 @@ Request reduce_in_order(const ExecutionSpace& execution, const Communicator& com
     operation.type = in.type.name;
     operation.order = in.type.order;
     operation.count = shape.count = in.count;
-    return start_ordered<Element, Functor>(communicator, operation, deadline, keep(std::move(from), std::move(to)), in,
-                                           out, reduction, shape);
+    return start_ordered<Element, Functor>(communicator, operation, deadline, std::move(wires), in, out, reduction,
+                                           shape);
   }
 }
 

@@ -222,7 +222,7 @@ class LongMessage final : public Steps {
   using Side = MessageSide<sending, ExecutionSpace, View>;
   LongMessage(const ExecutionSpace& execution, const Communicator& communicator, const View& view, int peer, int tag,
               const char* fence, Received* received)
-      : side_(execution, communicator, view, peer, tag, fence), received_(received) {}
+      : Steps(true), side_(execution, communicator, view, peer, tag, fence), received_(received) {}
 
   Side& side() { return side_; }
   void came(const MPI_Status& status) override {
@@ -235,7 +235,6 @@ class LongMessage final : public Steps {
     if (received_ != nullptr) *received_ = side_.received();
     return true;
   }
-  bool several() const override { return true; }
   std::uint64_t checksum() const override { return side_.checksum(); }
 
  private:

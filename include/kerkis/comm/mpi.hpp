@@ -41,6 +41,11 @@ inline void print_error(std::string_view text) noexcept {
   }
 }
 
+/// Elements that a rank sends to each and receives from each in an all_to_all.
+struct UnevenCounts {
+  std::span<const std::size_t> sends, receives;
+};
+
 /// What a request is doing, for messages and checks: "all_reduce #7 of 4096 float over 'data', called at
 /// trainer.hpp:88".
 struct Operation {
@@ -48,16 +53,16 @@ struct Operation {
   const char* type = "";   ///< of the elements; "" if there are none
   const char* order = "";  ///< of the elements, if it matters: "first index fastest"
   std::size_t count = 0;
-  int to = no_rank, from = no_rank;                  ///< of a hand-off: ranks of the communicator, or `any_rank`
-  int root = -1;                                     ///< of a collective that has one
-  bool collective = true;                            ///< every rank of the communicator takes part
-  bool equal_counts = true;                          ///< and `count` is the same on all of them
-  const char* reduction = "";                        ///< of a reduction
-  std::size_t shards = 0;                            ///< of one in their order; 0: in MPI's
-  std::span<const std::size_t> sends{}, receives{};  ///< of an uneven all_to_all, by rank; read while it is called
-  std::source_location where{};  ///< without a line: no call of the program, but the communicator's end
-  const char* axis = "";         ///< the communicator's name; it sets this and the number
-  std::uint64_t sequence = 0;    ///< among its collectives, or among this rank's hand-offs
+  int to = no_rank, from = no_rank;      ///< of a hand-off: ranks of the communicator, or `any_rank`
+  int root = -1;                         ///< of a collective that has one
+  bool collective = true;                ///< every rank of the communicator takes part
+  bool equal_counts = true;              ///< and `count` is the same on all of them
+  const char* reduction = "";            ///< of a reduction
+  std::size_t shards = 0;                ///< of one in their order; 0: in MPI's
+  const UnevenCounts* uneven = nullptr;  ///< of an uneven all_to_all; read while it is called
+  std::source_location where{};          ///< without a line: no call of the program, but the communicator's end
+  const char* axis = "";                 ///< the communicator's name; it sets this and the number
+  std::uint64_t sequence = 0;            ///< among its collectives, or among this rank's hand-offs
 
   std::string text() const {
     if (where.line() == 0) return message("the ", name, " of communicator '", axis, "'");

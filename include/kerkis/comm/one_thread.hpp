@@ -20,7 +20,7 @@ namespace kerkis::comm {
 class OneThread {
  public:
   /// `name` is that of the root communicator, `rank` this process's in it.
-  OneThread(std::string name, int rank) : name_(std::move(name)), rank_(rank) {}
+  OneThread(std::string name, int rank) : rank_(rank), name_(std::move(name)) {}
   OneThread(const OneThread&) = delete;
   OneThread& operator=(const OneThread&) = delete;
 
@@ -113,9 +113,9 @@ class OneThread {
     return line == 0 ? text : message(text, ", called at ", file.substr(file.rfind('/') + 1), ":", line);
   }
 
-  std::string name_;
-  int rank_;
   bool checks_ = false;
+  int rank_;
+  std::string name_;
   std::atomic<std::uintptr_t> inside_{0};  // the thread's `self()`, and whether it is a visitor; 0: nobody
   int depth_ = 0;                          // of nested calls, of the thread that is inside
   std::atomic<const char*> call_{""}, operation_{""}, file_{""};

@@ -44,7 +44,7 @@ class OrderedReduction final : public Steps {
 
   OrderedReduction(const Communicator& communicator, const char* name, const OrderedShape& shape, const Run<T>& send,
                    const Run<T>& receive, Merge<A> merge, std::unique_ptr<Steps> rest)
-      : name_(name), native_(communicator.native()), ranks_(static_cast<std::size_t>(communicator.size())),
+      : Steps(true), name_(name), native_(communicator.native()), ranks_(static_cast<std::size_t>(communicator.size())),
         rank_(static_cast<std::size_t>(communicator.rank())), shape_(shape), scattered_(shape.blocks != nullptr),
         send_(send), receive_(receive), merge_(merge), rest_(std::move(rest)), wide_(shape.shards > ranks_),
         numbers_(6 * ranks_) {
@@ -133,7 +133,6 @@ class OrderedReduction final : public Steps {
     stage_ = Stage::rest;
     return rest_ == nullptr || rest_->next(request);
   }
-  bool several() const override { return true; }
   std::uint64_t checksum() const override { return rest_ != nullptr ? rest_->checksum() : 0; }
 
  private:

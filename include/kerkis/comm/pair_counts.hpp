@@ -5,8 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
+
+#include <kerkis/comm/mpi.hpp>
 
 namespace kerkis::comm {
 
@@ -20,9 +21,9 @@ struct WrongPair {
 /// receives from it. MPI may lose elements silently where they differ. Two collectives, one after the other.
 class PairCounts {
  public:
-  PairCounts(std::span<const std::size_t> sends, std::span<const std::size_t> receives)
-      : sends_(sends.begin(), sends.end()), receives_(receives.begin(), receives.end()), sent_to_me_(sends.size()),
-        found_(sends.size()) {}
+  explicit PairCounts(const UnevenCounts& counts)
+      : sends_(counts.sends.begin(), counts.sends.end()), receives_(counts.receives.begin(), counts.receives.end()),
+        sent_to_me_(sends_.size()), found_(sends_.size()) {}
 
   /// Starts or tests; `done` when `found` has its answer.
   int advance(MPI_Comm native, int& done) {

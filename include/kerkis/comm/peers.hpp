@@ -67,8 +67,8 @@ class Peers {
 
   int ranks() const { return static_cast<int>(cards_.size()); }
 
-  /// Writes on the board what this rank enters.
-  void enter(int group, const Operation& operation) noexcept { board_->enter(group, operation); }
+  /// Where this rank writes what it enters.
+  Board& board() { return *board_; }
 
   /// The states of some ranks, and where each is on the communicator with the number `group`. Other hosts are asked for
   /// some seconds together; what could not be asked by then is unknown.

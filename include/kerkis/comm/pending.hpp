@@ -24,7 +24,10 @@ struct Sides {
 /// What an operation owns until it is complete, and what it does on the way there.
 class Steps {
  public:
-  Steps() = default;
+  /// `several`: `next` starts more MPI operations, so that `poll` has to move it on. MPI matches the collectives on a
+  /// communicator by their order, and ranks reach the later steps of one at different times: those that are called
+  /// after a collective of several steps start when it is complete.
+  explicit Steps(bool several = false) : several_(several) {}
   Steps(const Steps&) = delete;
   Steps& operator=(const Steps&) = delete;
   virtual ~Steps() = default;
@@ -44,10 +47,7 @@ class Steps {
   /// What MPI says of the operation that has come to its end, before `next`.
   virtual void came(const MPI_Status&) {}
 
-  /// Whether `next` starts more MPI operations, so that `poll` has to move it on. MPI matches the collectives on a
-  /// communicator by their order, and ranks reach the later steps of one at different times: those that are called
-  /// after a collective of several steps start when it is complete.
-  virtual bool several() const { return false; }
+  bool several() const { return several_; }
 
   /// Of a hand-off, for reports; sides that it does not have do not matter.
   virtual Sides under_way() const { return {}; }
@@ -55,6 +55,9 @@ class Steps {
   /// Of the elements that the operation reads where the caller could write them meanwhile; 0 if there are none. For the
   /// checking mode.
   virtual std::uint64_t checksum() const { return 0; }
+
+ private:
+  bool several_;
 };
 
 /// A collective that has been called, but can't start yet: its fingerprint is on the way, or one before it has to
@@ -75,22 +78,24 @@ struct DeferredCall final : Deferred {
   Begin call;
 };
 
-/// An operation under way. The engine holds it, since polling moves it on without its Request.
-struct Pending {
+/// An operation under way. The engine holds it, since polling moves it on without its Request. What its way touches
+/// lies in the first cache line: behind a message of 32 KiB each line costs more than its instructions.
+struct alignas(64) Pending {
   MPI_Request request = MPI_REQUEST_NULL;
-  Operation operation;
-  std::chrono::milliseconds deadline{};  ///< 0: the policy's
-  std::unique_ptr<Steps> steps;          ///< null: complete with `request`
-  bool several = false;                  ///< what `steps` says
-  Group* group = nullptr;                ///< kept alive by the Request
-  std::shared_ptr<Group> orphan_of;      ///< `group`, once the Request is gone
-  std::unique_ptr<Deferred> deferred;    ///< null: started
-  std::uint64_t checksum = 0;            ///< of what it reads, when it was called
-  MPI_Status status{};                   ///< of the MPI operation that came to its end last
   bool under_way = false;
   bool complete = false;
-  bool broken = false;    ///< has failed: never complete
-  bool detached = false;  ///< its Request is gone
+  bool broken = false;                   ///< has failed: never complete
+  bool detached = false;                 ///< its Request is gone
+  bool several = false;                  ///< what `steps` says
+  std::unique_ptr<Steps> steps;          ///< null: complete with `request`
+  Group* group = nullptr;                ///< kept alive by the Request
+  std::unique_ptr<Deferred> deferred;    ///< null: started
+  std::uint64_t checksum = 0;            ///< of what it reads, when it was called
+  Pending* next_free = nullptr;          ///< for Operations
+  std::chrono::milliseconds deadline{};  ///< 0: the policy's
+  Operation operation;
+  MPI_Status status{};               ///< of the MPI operation that came to its end last
+  std::shared_ptr<Group> orphan_of;  ///< `group`, once the Request is gone
 
   bool moved_by_poll() const { return under_way && !complete && (detached || deferred != nullptr || several); }
 };
@@ -99,12 +104,9 @@ struct Pending {
 class Operations {
  public:
   Pending& begin() {
-    if (free_.empty()) {
-      free_.reserve(all_.size() + 1);
-      free_.push_back(all_.emplace_back(new Pending).get());
-    }
-    Pending& pending = *free_.back();
-    free_.pop_back();
+    if (free_ == nullptr) free_ = all_.emplace_back(new Pending).get();
+    Pending& pending = *free_;
+    free_ = pending.next_free;
     pending.under_way = true;
     return pending;
   }
@@ -113,7 +115,8 @@ class Operations {
     pending.orphan_of.reset();
     pending.checksum = 0;
     pending.under_way = pending.complete = pending.broken = pending.detached = pending.several = false;
-    free_.push_back(&pending);
+    pending.next_free = free_;
+    free_ = &pending;
   }
 
   /// Of the places, also those that are free.
@@ -132,8 +135,8 @@ class Operations {
   }
 
  private:
+  Pending* free_ = nullptr;  // the first
   std::vector<std::unique_ptr<Pending>> all_;
-  std::vector<Pending*> free_;  // of these
 };
 
 }  // namespace kerkis::comm

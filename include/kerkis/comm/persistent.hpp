@@ -39,10 +39,11 @@ class WireRounds : public Rounds {
   /// `on_host`: as of Wire.
   WireRounds(const ExecutionSpace& execution, const Communicator& communicator, const View& view, const char* fence,
              bool on_host = false)
-      : execution_(execution), fence_(fence), wire_(execution, communicator, view, fence, on_host) {}
+      : execution_(execution), fence_(fence), wire_(use<access>(execution, communicator, view, fence, on_host)),
+        run_(wire_.run(communicator)) {}
 
   /// What MPI moves in each round.
-  const auto& run() const { return wire_.run(); }
+  const auto& run() const { return run_; }
 
   void begin() override {
     fence(execution_, fence_);
@@ -54,6 +55,7 @@ class WireRounds : public Rounds {
   ExecutionSpace execution_;
   const char* fence_;
   Wire<access, ExecutionSpace, View> wire_;
+  Run<typename View::non_const_value_type> run_;
 };
 
 /// Of an operation that MPI does not repeat.

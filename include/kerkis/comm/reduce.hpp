@@ -75,12 +75,14 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
       return {};
     }
     const bool root = communicator.rank() == options.root;
-    auto from = comm::wire_if<comm::Access::read>(!root, execution, communicator, view, fence, operation.own);
-    auto to = comm::wire_if<comm::Access::read_write>(root, execution, communicator, view, fence, operation.own);
-    const auto run = root ? to.run() : from.run();
+    auto wires = comm::keep(
+        communicator, comm::use<comm::Access::read>(execution, communicator, view, fence, operation.own, !root),
+        comm::use<comm::Access::read_write>(execution, communicator, view, fence, operation.own, root));
+    const auto [from, to] = wires->runs(communicator);
+    const auto run = root ? to : from;
     const void* const send = root ? MPI_IN_PLACE : run.data;
     return comm::start_reduce(communicator, operation, send, run, run.count, run.type, options, where,
-                              comm::keep(std::move(from), std::move(to)));
+                              std::move(wires));
   }
 }
 
@@ -112,12 +114,12 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
     if (root) comm::check_sizes("reduce", send, receive);
     const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, "reduce");
     if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
-    comm::Wire<comm::Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence, operation.own);
-    auto to = comm::wire_if<comm::Access::write>(root, execution, communicator, receive, comm::fenced, operation.own);
-    const auto run = from.run();
-    const comm::AnyRun out = to.run();
+    auto wires =
+        comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, operation.own),
+                   comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced, operation.own, root));
+    const auto [run, out] = wires->runs(communicator);
     return comm::start_reduce(communicator, operation, run.data, out, run.count, run.type, options, where,
-                              comm::keep(std::move(from), std::move(to)));
+                              std::move(wires));
   }
 }
 

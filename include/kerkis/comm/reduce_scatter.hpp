@@ -123,13 +123,12 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
     blocks.check_whole(send.size());
     const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, "reduce_scatter");
     if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
-    comm::Wire<comm::Access::read, ExecutionSpace, Send> from(execution, communicator, send, fence, operation.own);
-    comm::Wire<comm::Access::write, ExecutionSpace, Receive> to(execution, communicator, receive, comm::fenced,
-                                                                operation.own);
-    const comm::AnyRun all = from.run();
-    void* const mine = to.run().data;
-    return comm::start_reduce_scatter(communicator, operation, blocks, false, all, mine, options, where,
-                                      comm::keep(std::move(from), std::move(to)));
+    auto wires =
+        comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, operation.own),
+                   comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced, operation.own));
+    const auto [all, mine] = wires->runs(communicator);
+    return comm::start_reduce_scatter(communicator, operation, blocks, false, all, mine.data, options, where,
+                                      std::move(wires));
   }
 }
 
@@ -155,10 +154,11 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
       comm::fence(execution, fence);
       return {};
     }
-    comm::Wire<comm::Access::read_write, ExecutionSpace, View> wire(execution, communicator, view, fence, true);
-    const comm::AnyRun run = wire.run();
+    auto wire =
+        comm::keep(communicator, comm::use<comm::Access::read_write>(execution, communicator, view, fence, true));
+    const auto [run] = wire->runs(communicator);
     return comm::start_reduce_scatter(communicator, operation, blocks, true, run, nullptr, options, where,
-                                      comm::keep(std::move(wire)));
+                                      std::move(wire));
   }
 }
 

@@ -139,9 +139,9 @@ class Resources {
     if (free_.size() > most_) free_.erase(free_.begin());  // the one that has lain here longest, or nearly
   }
 
-  std::vector<Block> free_;
-  std::array<void*, most_> free_pieces_{};
   std::size_t number_of_free_pieces_ = 0;
+  std::array<void*, most_> free_pieces_{};
+  std::vector<Block> free_;
 };
 
 inline Block::~Block() {

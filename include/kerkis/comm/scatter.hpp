@@ -39,13 +39,12 @@ Request scatter(const ExecutionSpace& execution, const Communicator& communicato
     comm::check_apart("scatter", send, receive);
   }
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
-  auto from = comm::wire_if<comm::Access::read>(root, execution, communicator, send, fence);
-  comm::Wire<comm::Access::write, ExecutionSpace, Receive> to(execution, communicator, receive,
-                                                              root ? comm::fenced : fence);
-  const auto all = from.run();
-  const auto mine = to.run();
+  auto wires =
+      comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, false, root),
+                 comm::use<comm::Access::write>(execution, communicator, receive, root ? comm::fenced : fence));
+  const auto [all, mine] = wires->runs(communicator);
   return comm::start_root_blocks(communicator, false, blocks, false, mine, all, options.root, options.deadline, where,
-                                 comm::keep(std::move(from), std::move(to)));
+                                 std::move(wires));
 }
 
 /// The same in place: on the root, `view` has all blocks, which are only read, and its own stays where it is; elsewhere
@@ -64,11 +63,13 @@ Request scatter(const ExecutionSpace& execution, const Communicator& communicato
     comm::fence(execution, fence);
     return {};
   }
-  auto from = comm::wire_if<comm::Access::read>(root, execution, communicator, view, fence);
-  auto to = comm::wire_if<comm::Access::write>(!root, execution, communicator, view, fence);
-  const auto run = root ? from.run() : to.run();
+  auto wires =
+      comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, view, fence, false, root),
+                 comm::use<comm::Access::write>(execution, communicator, view, fence, false, !root));
+  const auto [from, to] = wires->runs(communicator);
+  const comm::AnyRun run = root ? from : to;
   return comm::start_root_blocks(communicator, false, blocks, true, run, run, options.root, options.deadline, where,
-                                 comm::keep(std::move(from), std::move(to)));
+                                 std::move(wires));
 }
 
 }  // namespace kerkis

@@ -61,6 +61,22 @@ void copy_now(const ExecutionSpace& execution, const View& view, const Shape& sh
   fence(execution, packing ? "kerkis::pack" : "kerkis::unpack");
 }
 
+/// What an operation asks of a View: what a wire is made of. It refers to its arguments.
+template <Access access, class ExecutionSpace, class View>
+struct Use {
+  const ExecutionSpace& execution;
+  const Communicator& communicator;
+  const View& view;
+  const char* fence;
+  bool on_host = false;  ///< the run lies in host memory also where MPI reaches the device's, for who computes with it
+  bool here = true;      ///< else this rank does not use it: the run has no elements
+};
+template <Access access, class ExecutionSpace, class View>
+Use<access, ExecutionSpace, View> use(const ExecutionSpace& execution, const Communicator& communicator,
+                                      const View& view, const char* fence, bool on_host = false, bool here = true) {
+  return {execution, communicator, view, fence, on_host, here};
+}
+
 /// The elements of a View as one run in memory that MPI can reach, in the order of `shape_of`: the View's own memory
 /// where it has no gaps and is within reach, a buffer of the communicator's otherwise. (To send: or one element of a
 /// type that describes them all.) The execution-space instance has been fenced when the constructor returns, and again
@@ -82,111 +98,118 @@ class Wire {
       host_reaches || Kokkos::SpaceAccessibility<ExecutionSpace, StagingSpace<ExecutionSpace>>::accessible,
       "kerkis: this back end of Kokkos has no host memory that the device reaches: copy to a host View yourself");
 
-  /// `on_host`: the run lies in host memory also where MPI reaches the device's, for who computes with it.
-  Wire(const ExecutionSpace& execution, const Communicator& communicator, const View& view, const char* fence,
-       [[maybe_unused]] bool on_host = false)
-      : view_(view), run_{const_cast<Element*>(view.data()), view.size(), datatype<Element>(communicator)},
-        resources_(comm::resources(communicator)) {
+  explicit Wire(const Use<access, ExecutionSpace, View>& use) : view_(use.here ? use.view : View()) {
+    if (!use.here) return;
+    if (use.fence != fenced) comm::fence(use.execution, use.fence);
+    const auto& state = use.communicator.state();
+    const bool staged = state && state->engine->options().stage;
+    bool aware = host_reaches;
+    if constexpr (!host_reaches)
+      aware = !use.on_host && device_aware<typename View::memory_space>(use.execution, use.communicator);
+    if (view_.size() > 0 && (!aware || staged || !is_run(view_))) go_round(use, staged, aware);
+  }
+
+  /// Of `communicator`, for which it was made.
+  Run<Element> run(const Communicator& communicator) const {
+    if (detour_ != nullptr) [[unlikely]]
+      return detour_->run;
+    const bool any = view_.data() != nullptr;
+    return {const_cast<Element*>(view_.data()), any ? view_.size() : 0, type(communicator)};
+  }
+
+  /// Of the elements of a View that MPI reads where the caller could write; else 0.
+  std::uint64_t checksum() const {
+    if constexpr (only_reads && host_reaches)
+      return detour_ != nullptr || view_.data() == nullptr ? 0
+                                                           : checksum_of(view_.data(), view_.size() * sizeof(Element));
+    return 0;
+  }
+
+  /// Puts the View's elements in the buffer, if there is one.
+  void pack() {
+    if (packed()) copy_now<true>(detour_->execution, view_, detour_->shape, detour_->run.data, 0, detour_->run.count);
+  }
+
+  /// Puts what has come where the View is.
+  void finish() {
+    if (detour_ != nullptr) finish(detour_->run.count);
+  }
+  /// The same for the first `count` elements.
+  void finish([[maybe_unused]] std::size_t count) {
+    if constexpr (!only_reads)
+      if (packed()) copy_now<false>(detour_->execution, view_, detour_->shape, detour_->run.data, 0, count);
+  }
+
+ private:
+  /// Where the elements are if not in the View.
+  struct Detour {
+    ExecutionSpace execution;
+    Shape shape;
+    Block buffer;  // of none: the run is one element of a type made for the View
+    Run<Element> run;
+  };
+
+  static Datatype type(const Communicator& communicator) {
+    Datatype result = datatype<Element>(communicator);
     if constexpr (View::rank() > 1)
-      run_.type.order = first_index_fastest<View> ? "first index fastest" : "last index fastest";
-    if (fence != fenced) comm::fence(execution, fence);
-    checked_ = communicator.state() && communicator.state()->engine->options().check;
-    const bool staged = communicator.state() && communicator.state()->engine->options().stage;
-    bool aware = false;
-    if constexpr (!host_reaches) aware = !on_host && device_aware<typename View::memory_space>(execution, communicator);
-    if (run_.count == 0 || ((host_reaches || aware) && !staged && is_run(view))) return;
+      result.order = first_index_fastest<View> ? "first index fastest" : "last index fastest";
+    return result;
+  }
+  bool packed() const { return detour_ != nullptr && detour_->buffer.data() != nullptr; }
+
+  [[gnu::noinline]] void go_round(const Use<access, ExecutionSpace, View>& use, bool staged,
+                                  [[maybe_unused]] bool aware) {
+    Run<Element> run{const_cast<Element*>(view_.data()), view_.size(), type(use.communicator)};
+    const std::size_t bytes = run.count * sizeof(Element);
+    detour_ = std::make_unique<Detour>(Detour{use.execution, shape_of(view_), {}, run});
     if constexpr (access == Access::send && host_reaches)
-      if (const std::size_t bytes = run_.count * sizeof(Element); !staged && bytes > typed_from && bytes <= typed_to) {
-        run_.type.native =
-            communicator.state()->engine->objects().strided(shape_of(view), run_.type.native, sizeof(Element));
-        run_.count = 1;
-        typed_ = true;
+      if (!staged && bytes > typed_from && bytes <= typed_to) {
+        MPI_Datatype& type = detour_->run.type.native;
+        type = use.communicator.state()->engine->objects().strided(detour_->shape, type, sizeof(Element));
+        detour_->run.count = 1;
         return;
       }
     const BufferSpace* space = &buffers_of<StagingSpace<ExecutionSpace>>();
     if constexpr (!host_reaches)
       if (aware && !staged) space = &buffers_of<typename View::memory_space>();
-    packed_ = std::make_unique<Packed>(
-        Packed{execution, shape_of(view), Resources::lend(resources_, *space, run_.count * sizeof(Element))});
-    run_.data = static_cast<Element*>(packed_->buffer.data());
+    detour_->buffer = Resources::lend(resources(use.communicator), *space, bytes);
+    detour_->run.data = static_cast<Element*>(detour_->buffer.data());
     if constexpr (access != Access::write) pack();
   }
 
-  const Run<Element>& run() const { return run_; }
-
-  /// Whether the run is a buffer.
-  bool packed() const { return packed_ != nullptr; }
-
-  /// Of the elements of a View that MPI reads where the caller could write; else 0.
-  std::uint64_t checksum() const {
-    if constexpr (only_reads && host_reaches)
-      return packed() || typed_ ? 0 : checksum_of(run_.data, run_.count * sizeof(Element));
-    return 0;
-  }
-
-  /// Whether something has to live, or to be done, until the operation is complete; in checking mode something may.
-  bool needed() const { return packed() || view_.use_count() > 0 || checked_; }
-
-  /// Of the communicator; may be null.
-  Resources* resources() const { return resources_; }
-
-  /// Puts the View's elements in the buffer, if there is one.
-  void pack() {
-    if (packed()) copy_now<true>(packed_->execution, view_, packed_->shape, run_.data, 0, run_.count);
-  }
-
-  /// Puts what has come where the View is.
-  void finish() { finish(run_.count); }
-  /// The same for the first `count` elements.
-  void finish(std::size_t count) {
-    if constexpr (!only_reads)
-      if (packed()) copy_now<false>(packed_->execution, view_, packed_->shape, run_.data, 0, count);
-  }
-
- private:
-  struct Packed {
-    ExecutionSpace execution;
-    Shape shape;
-    Block buffer;
-  };
-
   View view_;
-  Run<Element> run_;
-  Resources* resources_;
-  std::unique_ptr<Packed> packed_;  // apart, so that a wire without a buffer is small
-  bool typed_ = false, checked_ = false;
+  std::unique_ptr<Detour> detour_;  // null: the run is the View's memory
 };
 
 /// Keeps wires until an operation is complete, and finishes them.
 template <class... Wires>
 class KeepWires final : public Steps {
  public:
-  explicit KeepWires(Wires&&... wires) : wires_(std::move(wires)...) {}
+  template <class... Uses>
+  explicit KeepWires(const Uses&... uses) : wires_(uses...) {}
+
+  /// A tuple of them, of `communicator`, for which they were made.
+  std::tuple<Run<typename Wires::Element>...> runs(const Communicator& communicator) const {
+    return std::apply([&](const Wires&... wires) { return std::tuple(wires.run(communicator)...); }, wires_);
+  }
   bool next(MPI_Request&) override {
     std::apply([](Wires&... wires) { (wires.finish(), ...); }, wires_);
     return true;
   }
   std::uint64_t checksum() const override {
-    const auto of = []<class One>(const One& wire) -> std::uint64_t {
-      if constexpr (requires { wire.checksum(); })
-        return wire.checksum();
-      else
-        return 0;
-    };
-    return std::apply([&of](const Wires&... wires) { return (of(wires) + ... + std::uint64_t{0}); }, wires_);
+    return std::apply([](const Wires&... wires) { return (wires.checksum() + ... + std::uint64_t{0}); }, wires_);
   }
 
  private:
   std::tuple<Wires...> wires_;
 };
 
-/// Null if there is nothing to keep.
-template <class... Wires>
-std::unique_ptr<Steps> keep(Wires&&... wires) {
-  if (!(... || wires.needed())) return nullptr;
-  Resources* owner = nullptr;
-  ((owner = owner != nullptr ? owner : wires.resources()), ...);
-  return std::unique_ptr<Steps>(new (owner) KeepWires<Wires...>(std::move(wires)...));
+/// One wire for each use.
+template <Access... access, class ExecutionSpace, class... Views>
+std::unique_ptr<KeepWires<Wire<access, ExecutionSpace, Views>...>>
+keep(const Communicator& communicator, const Use<access, ExecutionSpace, Views>&... uses) {
+  using Kept = KeepWires<Wire<access, ExecutionSpace, Views>...>;
+  return std::unique_ptr<Kept>(new (resources(communicator)) Kept(uses...));
 }
 
 }  // namespace kerkis::comm
