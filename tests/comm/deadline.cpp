@@ -361,6 +361,41 @@ TEST_CASE("a first report is a line on stderr, and the wait goes on") {
   }
 }
 
+TEST_CASE("a communicator that is being made reports too, and names its deadline") {
+  const Communicator sound(MPI_COMM_WORLD, "sound");
+  const bool last = sound.rank() == sound.size() - 1;
+  const std::string what = message("the construction of communicator 'new' of ", sound.size(), " ranks, called ");
+  {
+    if (last) std::this_thread::sleep_for(1s);
+    CapturedStderr captured;
+    const int line = __LINE__ + 1;
+    const Communicator slow(sound.native(), "new", {.wait = {.first_report = 200ms, .deadline = 30s}});
+    const std::string text = captured.text();
+    const auto expected = message("kerkis: rank ", sound.rank(), " still waits: ", what, here(line), "waited 0.2 s; ");
+    CHECK_MESSAGE((last || contains(text, expected)), text);
+    CHECK_MESSAGE((last || contains(text, "; which ranks have not come is unknown: ")), text);
+    CHECK(text.find("still waits") == text.rfind("still waits"));
+  }
+  // The last rank comes too late, and finds the first step done.
+  if (last) std::this_thread::sleep_for(1s);
+  const int line = __LINE__ + 2;
+  try {
+    const Communicator never(sound.native(), "new", {.wait = {.deadline = last ? 500ms : 300ms}});
+    FAIL_CHECK("no deadline");
+  } catch (const CommError& error) {
+    const std::string text = error.what();
+    CHECK_MESSAGE(contains(text, message(what, here(line),
+                                         last ? "waited 0.5 s; all ranks have come to it, but not all"
+                                              : "waited 0.3 s; which ranks have not come")),
+                  text);
+    CHECK(error.rank() == sound.rank());
+    CHECK(error.operation() == "construction");
+    CHECK(error.axis() == "new");
+    CHECK(static_cast<int>(error.where().line()) == line);
+  }
+  kerkis::barrier(sound).wait();
+}
+
 TEST_CASE("a long line on stderr is one write") {
   int ends[2];
   CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);  // keeps writes apart

@@ -31,7 +31,8 @@ class Communicator {
   /// `user` stays the caller's. Throws InputError without MPI, for MPI_COMM_NULL and intercommunicators, for options
   /// that make no sense (`largest_count`, times of the WaitPolicy, KERKIS_CHECK), and on all ranks if they differ where
   /// they may not; CommError if MPI fails or ranks do not come.
-  explicit Communicator(MPI_Comm user, std::string name = "world", CommunicatorOptions options = {}) {
+  explicit Communicator(MPI_Comm user, std::string name = "world", CommunicatorOptions options = {},
+                        std::source_location where = std::source_location::current()) {
     require(comm::mpi_is_alive(), "a Communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
     require(user != MPI_COMM_NULL, "a Communicator of MPI_COMM_NULL: this rank is in none");
     int between_groups = 0;
@@ -42,8 +43,8 @@ class Communicator {
     require(options.largest_count > 0 && options.largest_count <= most, "a Communicator's largest_count is ",
             options.largest_count, ", none of 1 to ", most);
     comm::check_policy(options.wait);
-    auto engine = std::make_shared<comm::Engine>(user, options, name);
-    state_ = make(std::move(engine), user, std::move(name), 1, true);
+    const comm::Construction construction(user, std::move(name), options.wait, where);
+    state_ = make(std::make_shared<comm::Engine>(user, options, construction), user, construction, 1, true);
   }
 
   /// 0 of 1 for the default one, which needs no MPI.
@@ -68,7 +69,7 @@ class Communicator {
       MPI_Comm part = MPI_COMM_NULL;
       comm::check(MPI_Comm_split(native(), color, key, &part), "MPI_Comm_split", state_->engine->rank());
       Communicator result;
-      result.state_ = make(state_->engine, part, std::move(name), number, false);
+      result.state_ = make(state_->engine, part, {part, std::move(name), options().wait, where}, number, false);
       return result;
     });
   }
@@ -143,13 +144,13 @@ class Communicator {
   };
 
   /// `native` is duplicated for a root communicator, else taken over.
-  static std::shared_ptr<State> make(std::shared_ptr<comm::Engine> engine, MPI_Comm native, std::string name,
-                                     int number, bool root) {
+  static std::shared_ptr<State> make(std::shared_ptr<comm::Engine> engine, MPI_Comm native,
+                                     const comm::Construction& construction, int number, bool root) {
     return engine->guard([&] {
-      const auto& options = engine->options();
-      if (root) native = comm::duplicate(native, options.wait);
-      const MPI_Comm fingerprints = options.check ? comm::duplicate(native, options.wait) : MPI_COMM_NULL;
-      auto group = std::make_shared<comm::Group>(native, fingerprints, std::move(name), number, engine->failures());
+      if (root) native = comm::duplicate(native, construction, true);
+      const bool checks = engine->options().check;
+      const MPI_Comm fingerprints = checks ? comm::duplicate(native, construction, true) : MPI_COMM_NULL;
+      auto group = std::make_shared<comm::Group>(native, fingerprints, construction.name, number, engine->failures());
       return std::make_shared<State>(engine, std::move(group), root);
     });
   }

@@ -32,12 +32,12 @@ namespace kerkis::comm {
 /// what is pending is leaked.
 class alignas(64) Engine {
  public:
-  /// `name` is that of the root communicator.
-  Engine(MPI_Comm user, CommunicatorOptions options, std::string name)
-      : options_(options), failures_(std::make_shared<FailureChannel>(user, options.wait)), one_thread_(name, rank()),
-        name_(std::move(name)) {
+  /// `construction` is that of the root communicator.
+  Engine(MPI_Comm user, CommunicatorOptions options, const Construction& construction)
+      : options_(options), failures_(std::make_shared<FailureChannel>(user, construction)),
+        one_thread_(construction.name, rank()), name_(construction.name) {
     try {
-      peers_ = std::make_unique<Peers>(failures_->native(), options_);
+      peers_ = std::make_unique<Peers>(failures_->native(), options_, construction);
       board_ = &peers_->board();
     } catch (const InputError&) {
       failures_->end();  // every rank has thrown it: nothing is under way

@@ -45,7 +45,7 @@ class Environment {
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
-    world_ = comm::duplicate(MPI_COMM_WORLD, {});
+    world_ = comm::duplicate(MPI_COMM_WORLD, {MPI_COMM_WORLD, "Environment", {}, {}}, false);
     if (!Kokkos::is_initialized()) start_kokkos();
   }
   Environment(const Environment&) = delete;

@@ -19,8 +19,8 @@ namespace kerkis::comm {
 /// From then on that communicator and all that share the channel are poisoned.
 class FailureChannel {
  public:
-  /// Collective over `user`, under the policy's deadline.
-  FailureChannel(MPI_Comm user, const WaitPolicy& policy) : native_(duplicate(user, policy)) {
+  /// Collective over `user`, under the deadline.
+  FailureChannel(MPI_Comm user, const Construction& construction) : native_(duplicate(user, construction, false)) {
     check(MPI_Comm_set_errhandler(native_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(native_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(native_, &size_), "MPI_Comm_size");

@@ -6,11 +6,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <source_location>
 #include <span>
 #include <string>
@@ -156,26 +158,6 @@ inline int withdraw(MPI_Request& request, bool& withdrawn) {
   return code;
 }
 
-/// For a wait on a communicator that is not made yet, whose deadline has passed; `what` says what was to happen.
-inline CommError ranks_missing(const char* what, const WaitPolicy& policy, int rank, const char* operation) {
-  return CommError(message(what, ", but after ", static_cast<double>(policy.deadline.count()) / 1000,
-                           " s some of its ranks have not come to rank ", rank),
-                   rank, operation);
-}
-
-/// Duplicates a communicator: collective over it, and under the policy's deadline. Throws CommError.
-inline MPI_Comm duplicate(MPI_Comm user, const WaitPolicy& policy) {
-  MPI_Comm copy = MPI_COMM_NULL;
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Comm_idup(user, &copy, &request), "MPI_Comm_idup");
-  if (!completes_within(request, policy.deadline, policy)) {
-    int rank = 0;
-    MPI_Comm_rank(user, &rank);
-    throw ranks_missing("a communicator was to be duplicated", policy, rank, "MPI_Comm_idup");
-  }
-  return copy;
-}
-
 /// Gives an object up for ever, since MPI may still read or write what it owns; returns it at its last place.
 template <class T>
 std::decay_t<T>& leak(T&& object) {
@@ -184,6 +166,62 @@ std::decay_t<T>& leak(T&& object) {
   __lsan_ignore_object(lost);
 #endif
   return *lost;
+}
+
+/// A communicator that is being made. Its engine does not work yet, so that its waits are these.
+struct Construction {
+  /// `communicator` is the one it is made from.
+  Construction(MPI_Comm communicator, std::string its_name, const WaitPolicy& its_policy,
+               std::source_location its_where)
+      : name(std::move(its_name)), policy(its_policy), where(its_where) {
+    MPI_Comm_rank(communicator, &rank);
+    MPI_Comm_size(communicator, &size);
+  }
+
+  std::string text() const {
+    return message("the construction of communicator '", name, "' of ", size, " ranks",
+                   where.line() != 0 ? ", called at " + call_site(where) : "");
+  }
+  CommError failure(const std::string& words, int its_rank, int mpi_class = 0) const {
+    return {words, its_rank, "construction", mpi_class, name, -1, where};
+  }
+
+  std::string name;
+  WaitPolicy policy;
+  std::source_location where;
+  int rank = 0, size = 1;
+};
+
+/// Waits for a step of a construction: reports once on stderr, and throws CommError at the deadline, or if MPI fails.
+/// `met`: all ranks have done a step before it.
+inline void await(MPI_Request& request, const Construction& construction, bool met) {
+  const WaitPolicy& policy = construction.policy;
+  const auto report = [&](std::chrono::milliseconds waited) {
+    return message(construction.text(), ", waited ", static_cast<double>(waited.count()) / 1000, " s; ",
+                   met ? "all ranks have come to it, but not all to its end"
+                       : "which ranks have not come is unknown: until it is made they do not see each other");
+  };
+  const auto first = std::min(policy.first_report, policy.deadline), rest = policy.deadline - first;
+  if (completes_within(request, first, policy)) return;
+  if (rest.count() > 0) {
+    print_error(message("rank ", construction.rank, " still waits: ", report(first)));
+    if (completes_within(request, rest, policy)) return;
+  }
+  throw construction.failure(report(policy.deadline), construction.rank);
+}
+
+/// Duplicates a communicator: collective over it, and under the deadline. Throws CommError.
+inline MPI_Comm duplicate(MPI_Comm user, const Construction& construction, bool met) {
+  auto copy = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
+  MPI_Request request = MPI_REQUEST_NULL;
+  try {
+    check(MPI_Comm_idup(user, copy.get(), &request), "MPI_Comm_idup");
+    await(request, construction, met);
+  } catch (const CommError&) {
+    leak(std::move(copy));  // MPI may still write it
+    throw;
+  }
+  return *copy;
 }
 
 /// Bytes of the text of a failure, as it goes to the other ranks.

@@ -32,7 +32,7 @@ class Peers {
   /// Collective over `native`, under the deadline. Throws CommError, and InputError on every rank for a KERKIS_CHECK
   /// that means nothing, or options that differ where that would cut messages differently. Sets what `options` leaves
   /// open.
-  Peers(MPI_Comm native, CommunicatorOptions& options) {
+  Peers(MPI_Comm native, CommunicatorOptions& options, const Construction& construction) {
     if (options.watch) watch_ = std::make_unique<Watch>();
     MPI_Comm_rank(native, &rank_);
     int size = 1;
@@ -43,7 +43,7 @@ class Peers {
     if (size > 1) {
       check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, cards_.data(), sizeof(Card), MPI_BYTE, native, &request),
             "MPI_Iallgather");
-      await(request, options.wait);
+      wait(request, construction);
     }
     compare_cuts();
     find_hosts();
@@ -53,7 +53,7 @@ class Peers {
     board_ = std::make_unique<Board>(host.ranks.size(), slot_of_[own()], name);
     if (size > 1) {
       check(MPI_Ibarrier(native, &request), "MPI_Ibarrier");
-      await(request, options.wait);
+      wait(request, construction);
       if (host.ranks.size() > 1) board_->forget_name();
     }
     if (watch_ && hosts_.size() > 1) watch_->start(*board_, cards_[own()].token);
@@ -142,10 +142,13 @@ class Peers {
   }
 
   /// The cards are given up if the others don't come.
-  void await(MPI_Request& request, const WaitPolicy& policy) {
-    if (completes_within(request, policy.deadline, policy)) return;
-    leak(std::move(cards_));
-    throw ranks_missing("a communicator was to be made", policy, rank_, "communicator");
+  void wait(MPI_Request& request, const Construction& construction) {
+    try {
+      await(request, construction, true);
+    } catch (const CommError&) {
+      leak(std::move(cards_));
+      throw;
+    }
   }
 
   void find_hosts() {
