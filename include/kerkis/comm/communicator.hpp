@@ -28,9 +28,9 @@ class Communicator {
   Communicator() = default;
 
   /// Duplicates `user` (collective over it, under the deadline) and starts a progress engine: a root communicator.
-  /// `user` stays the caller's. Throws InputError without MPI, for MPI_COMM_NULL and intercommunicators, for options
-  /// that make no sense (`largest_count`, times of the WaitPolicy, KERKIS_CHECK), and on all ranks if they differ where
-  /// they may not; CommError if MPI fails or ranks do not come.
+  /// `user` stays the caller's; while it is duplicated MPI returns its errors. Throws InputError without MPI, for
+  /// MPI_COMM_NULL and intercommunicators, for options that make no sense (`largest_count`, times of the WaitPolicy,
+  /// KERKIS_CHECK), and on all ranks if they differ where they may not; CommError if MPI fails or ranks do not come.
   explicit Communicator(MPI_Comm user, std::string name = "world", CommunicatorOptions options = {},
                         std::source_location where = std::source_location::current()) {
     require(comm::mpi_is_alive(), "a Communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
@@ -67,7 +67,11 @@ class Communicator {
     const int number = agree_on_number(where);
     return state_->engine->guard([&] {
       MPI_Comm part = MPI_COMM_NULL;
-      comm::check(MPI_Comm_split(native(), color, key, &part), "MPI_Comm_split", state_->engine->rank());
+      if (const int code = MPI_Comm_split(native(), color, key, &part); code != MPI_SUCCESS)
+        throw comm::failure(comm::mpi_text(code, message("split of '", this->name(), "' to make '", name,
+                                                         "', called at ", call_site(where), ": MPI_Comm_split")),
+                            {.name = "split", .where = where, .axis = this->name()}, state_->engine->rank(),
+                            comm::mpi_class(code));
       Communicator result;
       result.state_ = make(state_->engine, part, {part, std::move(name), options().wait, where}, number, false);
       return result;

@@ -179,7 +179,7 @@ struct Construction {
   }
 
   std::string text() const {
-    return message("the construction of communicator '", name, "' of ", size, " ranks",
+    return message("the construction of communicator '", name, "' of ", size, size == 1 ? " rank" : " ranks",
                    where.line() != 0 ? ", called at " + call_site(where) : "");
   }
   CommError failure(const std::string& words, int its_rank, int mpi_class = 0) const {
@@ -210,16 +210,41 @@ inline void await(MPI_Request& request, const Construction& construction, bool m
   throw construction.failure(report(policy.deadline), construction.rank);
 }
 
-/// Duplicates a communicator: collective over it, and under the deadline. Throws CommError.
+/// Has MPI return the errors of a communicator, whatever its handler of errors is, until the end of this object.
+class ErrorsReturned {
+ public:
+  explicit ErrorsReturned(MPI_Comm communicator) : communicator_(communicator) {
+    check(MPI_Comm_get_errhandler(communicator_, &before_), "MPI_Comm_get_errhandler");
+    MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
+  }
+  ErrorsReturned(const ErrorsReturned&) = delete;
+  ErrorsReturned& operator=(const ErrorsReturned&) = delete;
+  ~ErrorsReturned() {
+    MPI_Comm_set_errhandler(communicator_, before_);
+    MPI_Errhandler_free(&before_);
+  }
+
+ private:
+  MPI_Comm communicator_;
+  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
+};
+
+/// Duplicates a communicator: collective over it, and under the deadline. Throws CommError, without a rank if MPI
+/// fails: it does on all of them.
 inline MPI_Comm duplicate(MPI_Comm user, const Construction& construction, bool met) {
+  const ErrorsReturned here(user);
   auto copy = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
   try {
     check(MPI_Comm_idup(user, copy.get(), &request), "MPI_Comm_idup");
     await(request, construction, met);
-  } catch (const CommError&) {
+  } catch (const CommError& error) {
     leak(std::move(copy));  // MPI may still write it
-    throw;
+    if (error.mpi_class() == MPI_SUCCESS) throw;
+    throw construction.failure(message(construction.text(), ": MPI makes no duplicate: ", error.what(),
+                                       " (MPICH has 2,048 communicators for a process: a Communicator takes two of "
+                                       "them, a part of one another, and each one more in checking mode)"),
+                               -1, error.mpi_class());
   }
   return *copy;
 }
