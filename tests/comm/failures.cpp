@@ -341,7 +341,9 @@ TEST_CASE("a message that is no whole number of the receiver's elements") {
              again.start();
              again.wait();
            }),
-           Receives([&](const Communicator& world) { kerkis::exchange(Host(), world, none, run, {.from = 0}).wait(); }),
+           Receives([&](const Communicator& world) {
+             kerkis::exchange(Host(), world, none, run, {.to = kerkis::no_rank, .from = 0}).wait();
+           }),
        }) {
     const Communicator world(MPI_COMM_WORLD);
     if (world.rank() > 1 || world.size() == 1) continue;

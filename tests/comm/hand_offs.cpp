@@ -149,7 +149,7 @@ TEST_CASE("an exchange, in both directions, at a rim, and with itself") {
     CHECK(views::wrong(in, rank == 0 ? 77 : number(rank - 1)) == 0);
 
     views::fill(in, 77);
-    kerkis::exchange(Host(), world, out, in, {}).wait();
+    kerkis::exchange(Host(), world, out, in, {.with = kerkis::no_rank}).wait();
     CHECK(views::wrong(in, 77) == 0);
 
     for (const int by : {0, 2, -1, size, 3 * size + 1, -5}) {
@@ -184,6 +184,13 @@ TEST_CASE("what makes no sense is refused") {
   const Communicator world(MPI_COMM_WORLD);
   const views::Of<float*, Kokkos::LayoutRight> three("three", 3), four("four", 4);
   const Host host;
+  const std::string hint = "; kerkis::no_rank says that nobody is there";
+  CHECK_THROWS_WITH_AS(kerkis::exchange(host, world, three, four, {}),
+                       ("exchange: the other rank is not given" + hint).c_str(), InputError);
+  CHECK_THROWS_WITH_AS(kerkis::exchange(host, world, three, four, {.to = 0}),
+                       ("exchange: .from is not given" + hint).c_str(), InputError);
+  CHECK_THROWS_WITH_AS(kerkis::exchange(host, world, three, four, {.from = kerkis::no_rank}),
+                       ("exchange: .to is not given" + hint).c_str(), InputError);
   CHECK_THROWS_WITH_AS(kerkis::exchange(host, world, three, four, {.with = world.size()}),
                        kerkis::message("exchange: ", world.size(), " is no rank of 'world'").c_str(), InputError);
   CHECK_THROWS_WITH_AS(

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <utility>
 
@@ -14,9 +15,9 @@ namespace kerkis {
 
 /// Of `exchange`. What holds for every operation (buffers, order, progress, failure) is in docs/contract.md.
 struct ExchangeOptions {
-  int with = no_rank;                     ///< the peer, both ways
-  int to = no_rank;                       ///< or one for each way: whom this rank sends to
-  int from = no_rank;                     ///< and whom it receives from
+  std::optional<int> with = {};           ///< the peer, both ways; `no_rank`: nobody
+  std::optional<int> to = {};             ///< or one for each way: whom this rank sends to
+  std::optional<int> from = {};           ///< and whom it receives from
   int tag = 0;                            ///< of both messages, as in SendOptions
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
@@ -107,9 +108,13 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
   check_pair<Send, Receive>();
   check_apart(name, send, receive);
   using Element = typename Receive::value_type;
-  const int to = options.to == no_rank ? options.with : options.to;
-  const int from = options.from == no_rank ? options.with : options.from;
-  const int own = communicator.rank();
+  const auto given_to = options.to ? options.to : options.with, given_from = options.from ? options.from : options.with;
+  require(given_to.has_value() && given_from.has_value(), name,
+          given_to     ? ": .from is not given"
+          : given_from ? ": .to is not given"
+                       : ": the other rank is not given",
+          "; kerkis::no_rank says that nobody is there");
+  const int to = *given_to, from = *given_from, own = communicator.rank();
   for (const int peer : {to, from})
     require(peer == no_rank || (peer >= 0 && peer < communicator.size()), name, ": ", peer, " is no rank of '",
             communicator.name(), "'");
@@ -151,10 +156,10 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
 }  // namespace comm
 
 /// Sends `send` to one rank and receives `receive` from one, at once, so that nobody waits for the other to begin:
-/// `{.with = peer}`, or `{.to = right, .from = left}`; a side left out does not move, as at the rim of a grid. With
-/// itself a rank copies, and the request is complete. Otherwise as `send` and `receive`: the Views, which must not
-/// overlap, belong to the operation until the request is complete. Throws InputError for a peer that is no rank or a
-/// tag out of range, CommError if MPI fails or the message is longer than `receive`.
+/// `{.with = peer}`, or `{.to = right, .from = left}`, where `no_rank` is nobody, as at the rim of a grid: nothing
+/// moves that way. With itself a rank copies, and the request is complete. Otherwise as `send` and `receive`: the
+/// Views, which must not overlap, belong to the operation until the request is complete. Throws InputError for a peer
+/// that is not given or no rank, or a tag out of range, CommError if MPI fails or the message is longer than `receive`.
 template <class ExecutionSpace, class Send, class Receive>
 Request exchange(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
                  const Receive& receive, ExchangeOptions options,

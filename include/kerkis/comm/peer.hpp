@@ -5,7 +5,7 @@ namespace kerkis {
 
 /// Of a receive: from whoever sends first.
 inline constexpr int any_rank = -1;
-/// A peer that is not given; of an exchange: nobody is there, nothing moves that way.
+/// Of a send or receive: the peer is not given. Of an exchange: nobody is there, nothing moves that way.
 inline constexpr int no_rank = -2;
 
 }  // namespace kerkis
