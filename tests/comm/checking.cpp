@@ -521,6 +521,39 @@ TEST_CASE("what a second thread announces, the one in the wait throws") {
   gate.open = true;
 }
 
+TEST_CASE("a thread that did not initialise MPI is refused below MPI_THREAD_SERIALIZED") {
+  int level = MPI_THREAD_MULTIPLE;
+  MPI_Query_thread(&level);
+  if (level >= MPI_THREAD_SERIALIZED) return;
+  const Communicator world(MPI_COMM_WORLD, "world", checked), failing(MPI_COMM_WORLD, "failing", checked);
+  const View<int> sum("sum", 1);
+  sum(0) = 1;
+  Request pending = kerkis::all_reduce(Host(), world, sum);
+  std::vector<std::string> texts;
+  std::thread([&] {
+    for (const std::function<void()>& call : std::vector<std::function<void()>>{
+             [&] { world.poll(); }, [&] { static_cast<void>(pending.test()); }, [&] { pending.wait(); },
+             [&] { kerkis::barrier(world).wait(); }, [&] { kerkis::all_reduce(Host(), world, sum).wait(); },
+             [&] { failing.guard([&] { failing.poll(); }); }})
+      texts.push_back(thrown<kerkis::InputError>(call));
+  }).join();
+  for (const std::string& text : texts) {
+    CHECK_MESSAGE(contains(text, message("rank ", world.rank(), ": a thread that did not initialise MPI uses ")), text);
+    CHECK_MESSAGE(contains(text, level == MPI_THREAD_SINGLE ? "with MPI_THREAD_SINGLE;" : "with MPI_THREAD_FUNNELED;"),
+                  text);
+  }
+  CHECK_MESSAGE(contains(texts[0], "communicator 'world': it comes to poll, but"), texts[0]);
+  CHECK_MESSAGE(contains(texts[2], "it comes to the wait for all_reduce, called at checking.cpp:"), texts[2]);
+  CHECK_NOTHROW(pending.wait());
+  CHECK(sum(0) == world.size());
+  CHECK_NOTHROW(kerkis::barrier(world).wait());
+  // What such a thread announces, the right one tells the others.
+  const std::string heard = thrown<CommError>([&] {
+    for (;;) failing.poll();
+  });
+  CHECK_MESSAGE(contains(heard, "a thread that did not initialise MPI uses communicator 'failing'"), heard);
+}
+
 TEST_CASE("the environment of rank 0 decides") {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

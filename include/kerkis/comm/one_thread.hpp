@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <mpi.h>
 #include <sched.h>
 
 #include <atomic>
@@ -15,8 +16,8 @@
 namespace kerkis::comm {
 
 /// For the checking mode: sees to it that one thread at a time is in the calls on a root communicator, which may be
-/// nested. It never waits for a thread that uses the communicator; a visit, by a thread that uses another one, ends
-/// without waiting, and is waited for.
+/// nested, and that it may call MPI. It never waits for a thread that uses the communicator; a visit, by a thread that
+/// uses another one, ends without waiting, and is waited for.
 class OneThread {
  public:
   /// `name` is that of the root communicator, `rank` this process's in it.
@@ -25,17 +26,21 @@ class OneThread {
   OneThread& operator=(const OneThread&) = delete;
 
   /// Nothing is checked before this.
-  void begin() { checks_ = true; }
+  void begin() {
+    checks_ = true;
+    MPI_Query_thread(&level_);
+  }
   bool checks() const { return checks_; }
 
-  /// Whether this thread is inside now: false if another one is. `call`, `operation` ("" if there is none) and `where`
-  /// are for the error of a thread that comes meanwhile; their texts live for ever.
+  /// Whether this thread is inside now: false if another one is, or if this one may not call MPI. `call`, `operation`
+  /// ("" if there is none) and `where` are for the error of a thread that comes meanwhile; their texts live for ever.
   bool enter(const char* call, const char* operation, std::source_location where) noexcept {
     std::uintptr_t now = inside_.load(std::memory_order_relaxed);
     if ((now & ~visitor) == self()) {
       ++depth_;
       return true;
     }
+    if (!may_call_mpi()) return false;
     for (;;) {
       now = 0;
       if (inside_.compare_exchange_strong(now, self(), std::memory_order_acquire)) break;
@@ -62,13 +67,13 @@ class OneThread {
       inside_.store(0, std::memory_order_release);
   }
 
-  /// Throws InputError if another thread, no visitor, is inside, but does not enter.
+  /// Throws InputError if this thread may not enter, but does not enter.
   void look(const char* call) const {
     if (checks_) [[unlikely]]
       refuse_another(call);
   }
 
-  /// Throws InputError if another thread is inside.
+  /// Throws InputError if another thread is inside, or if this one may not call MPI.
   [[gnu::noinline]] void enter_or_throw(const char* call, const char* operation, std::source_location where) {
     if (!enter(call, operation, where)) throw refusal(call, operation, where);
   }
@@ -87,12 +92,28 @@ class OneThread {
 
  private:
   [[gnu::noinline]] void refuse_another(const char* call) const {
+    if (another_is_inside() || !may_call_mpi()) throw refusal(call, "", {});
+  }
+  bool another_is_inside() const noexcept {
     const std::uintptr_t now = inside_.load(std::memory_order_relaxed);
-    if (now != 0 && (now & visitor) == 0 && now != self()) throw refusal(call, "", {});
+    return now != 0 && (now & visitor) == 0 && now != self();
+  }
+  /// By the thread level that MPI gives.
+  bool may_call_mpi() const noexcept {
+    int is_main = 1;
+    if (level_ < MPI_THREAD_SERIALIZED && mpi_is_alive()) MPI_Is_thread_main(&is_main);
+    return is_main != 0;
   }
 
-  /// For a thread that comes while another one is inside.
+  /// For a thread that comes while another one is inside, or that may not call MPI.
   InputError refusal(const char* call, const char* operation, std::source_location where) const {
+    if (!another_is_inside() && !may_call_mpi())
+      return InputError(message("rank ", rank_, ": a thread that did not initialise MPI uses communicator '", name_,
+                                "': it comes to ", words(call, operation, where.file_name(), where.line()),
+                                ", but MPI was initialised with ",
+                                level_ == MPI_THREAD_SINGLE ? "MPI_THREAD_SINGLE" : "MPI_THREAD_FUNNELED",
+                                "; other threads need MPI_THREAD_SERIALIZED"),
+                        rank_, operation);
     return InputError(message("rank ", rank_, ": two threads use communicator '", name_,
                               "' at the same time: one comes to ",
                               words(call, operation, where.file_name(), where.line()), ", while another is in ",
@@ -116,6 +137,7 @@ class OneThread {
   bool checks_ = false;
   int rank_;
   std::string name_;
+  int level_ = MPI_THREAD_MULTIPLE;        // of MPI
   std::atomic<std::uintptr_t> inside_{0};  // the thread's `self()`, and whether it is a visitor; 0: nobody
   int depth_ = 0;                          // of nested calls, of the thread that is inside
   std::atomic<const char*> call_{""}, operation_{""}, file_{""};
@@ -127,7 +149,7 @@ class OneThread {
 /// In a call, from here to the end of its life.
 class Inside {
  public:
-  /// Throws InputError if another thread is inside, unless nothing is checked. It takes no Operation, which would then
+  /// Throws InputError if this thread may not enter, unless nothing is checked. It takes no Operation, which would then
   /// have to lie in memory.
   Inside(OneThread& thread, const char* call, const char* operation, std::source_location where) : thread_(thread) {
     if (thread_.checks()) [[unlikely]]
