@@ -8,6 +8,7 @@
 #include <kerkis/testing/any_rank.hpp>
 #include <kerkis/testing/watchdog.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -96,6 +97,27 @@ TEST_CASE("two threads with a root communicator each, and one that makes and end
   second.join();
   CHECK(right);
   CHECK(right_there);
+}
+
+TEST_CASE("root communicators that have failed end on two threads at once") {
+  constexpr std::size_t each = 40;
+  std::array<std::vector<Communicator>, 2> failed;
+  for (auto& some : failed)
+    for (std::size_t i = 0; i < each; ++i) {
+      some.emplace_back(MPI_COMM_WORLD, "failed");
+      some.back().state()->engine->failures()->fail(kerkis::CommError("on purpose"));
+    }
+  const std::size_t before = kerkis::comm::left_behind().communicators.size();
+  std::atomic<int> ready = 0;
+  const auto end = [&](std::vector<Communicator>& some) {
+    ++ready;
+    while (ready < 2) std::this_thread::yield();
+    some.clear();
+  };
+  std::thread second([&] { end(failed[1]); });
+  end(failed[0]);
+  second.join();
+  CHECK(kerkis::comm::left_behind().communicators.size() == before + 2 * each);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,10 +45,12 @@ class FailureChannel {
       MPI_Test(&receive_, &done, MPI_STATUS_IGNORE);
     }
     if (done == 0) leak(std::move(incoming_));  // an announcement is coming in, perhaps never to the end
-    if (failed() || done == 0)
+    if (failed() || done == 0) {
+      const std::lock_guard<std::mutex> lock(left_behind().mutex);
       left_behind().communicators.push_back(native_);
-    else
+    } else {
       MPI_Comm_free(&native_);
+    }
   }
 
   MPI_Comm native() const { return native_; }

@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <source_location>
 #include <span>
 #include <string>
@@ -252,12 +254,13 @@ inline MPI_Comm duplicate(MPI_Comm user, const Construction& construction, bool 
 /// Bytes of the text of a failure, as it goes to the other ranks.
 inline constexpr std::size_t longest_announcement = 2048;
 
-/// What the engines of this process have left behind.
+/// What the engines of this process have left behind, perhaps on several threads at once.
 struct LeftBehind {
+  std::mutex mutex;  ///< for `communicators`
   /// On which failures were announced: announcements may still be on their way, from ranks that failed at the same
   /// time.
   std::vector<MPI_Comm> communicators;
-  bool unheard = false;  ///< an error that could not be thrown: the program does not know of it
+  std::atomic<bool> unheard = false;  ///< an error that could not be thrown: the program does not know of it
 };
 inline LeftBehind& left_behind() {
   static LeftBehind all;
@@ -273,7 +276,12 @@ inline void report_unheard(const char* during, const std::exception& error) noex
 /// Receives what was announced too late, once all ranks have met after the failure: messages that nobody takes make
 /// MPI_Finalize complain.
 inline void receive_abandoned() {
-  for (const MPI_Comm communicator : left_behind().communicators) {
+  std::vector<MPI_Comm> communicators;
+  {
+    const std::lock_guard<std::mutex> lock(left_behind().mutex);
+    communicators.swap(left_behind().communicators);
+  }
+  for (const MPI_Comm communicator : communicators) {
     std::string text(longest_announcement, '\0');
     const auto start = std::chrono::steady_clock::now();
     MPI_Request request = MPI_REQUEST_NULL;
@@ -290,7 +298,6 @@ inline void receive_abandoned() {
     if (request != MPI_REQUEST_NULL) withdraw(request, withdrawn);
     if (!withdrawn) leak(std::move(text));
   }
-  left_behind().communicators.clear();
 }
 
 }  // namespace kerkis::comm
