@@ -154,7 +154,8 @@ TEST_CASE("a deadlock says who waits for whom") {
 }
 
 TEST_CASE("a table with a missing computation") {
-  check_fault(table_of({2, 2}, {{f(0), f(1), b(0), b(1)}, {f(0), f(1), b(0)}}), Fault::missing, 1, i(1));
+  check_fault(table_of({2, 2}, {{f(0), f(1), b(0), b(1)}, {f(0), f(1), b(0)}}), Fault::missing, 1, b(1));
+  check_fault(table_of({1, 1}, {{f(0), w(0)}}), Fault::missing, 0, i(0));
   check_fault(table_of({2, 2}, {{f(0), b(0), b(1)}, {f(0), f(1), b(0), b(1)}}), Fault::missing, 0, f(1));
   check_fault(table_of({1, 1}, {{f(0), i(0)}}), Fault::missing, 0, w(0));
   check_fault(table_of({1, 1}, {{}}), Fault::missing, 0, f(0));
@@ -190,5 +191,13 @@ TEST_CASE("nonsense is reported, not run") {
   CHECK(verify(table_of({2, 1}, {{f(0), b(0)}, {f(0), b(0)}}, {1, 1})).fault == Fault::bad_shape);
   CHECK(verify(make_table<GPipe>({2, 0})).fault == Fault::bad_shape);
   CHECK(verify(make_table<GPipe>({0, 2})).fault == Fault::bad_shape);
-  CHECK_FALSE(explain(verify(make_table<GPipe>({0, 2}))).empty());
+  const auto words = [](const Table& table) { return explain(verify(table)); };
+  CHECK(words(make_table<GPipe>({0, 2})) == "the table does not fit together: an extent is below 1");
+  CHECK(words(table_of({2, 1}, {{f(0), b(0)}})) == "the table does not fit together: it has not one list per rank");
+  CHECK(words(table_of({2, 1}, {{f(0), b(0)}, {f(0), b(0)}}, {0})) ==
+        "the table does not fit together: it has not one stage per chunk of each rank");
+  CHECK(words(table_of({2, 1}, {{f(0), b(0)}, {f(0), b(0)}}, {1, 1})) ==
+        "the table does not fit together: no chunk of any rank is stage 0");
+  CHECK(words(table_of({2, 1}, {{f(0), b(0)}, {f(0), b(0)}}, {0, 2})) ==
+        "the table does not fit together: no chunk of any rank is stage 1");
 }

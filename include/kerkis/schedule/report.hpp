@@ -43,7 +43,7 @@ enum class Fault : unsigned char {
   case Fault::refused:
     return "the schedule can't do this number of ranks, microbatches or chunks";
   case Fault::bad_shape:
-    return "an extent is below 1, a rank has no list, a stage has no place or two, or training feeds back";
+    return "the table does not fit together";
   case Fault::bad_action:
     return "an action is of a kind, microbatch or chunk that the table does not have";
   case Fault::doubled:
@@ -70,6 +70,8 @@ struct Wait {
 /// What the verifier has found.
 struct Report {
   Fault fault = Fault::none;  ///< the first that was found
+  std::string_view detail;    ///< of a bad shape: what does not fit
+  int stage = -1;             ///< and the stage that `detail` ends with; -1 if with none
   int rank = -1;              ///< where the fault is; -1 if nowhere in particular
   Action action;              ///< the computation at fault (deadlock: where that rank stands)
   Depth depth;                ///< the depth that was tried
@@ -94,6 +96,9 @@ struct Report {
             std::to_string(report.depth.sends) + " buffered sends per peer and direction";
   } else if (report.rank >= 0) {
     text += ": rank " + std::to_string(report.rank) + ", " + words(report.action);
+  } else if (!report.detail.empty()) {
+    text += ": " + std::string(report.detail);
+    if (report.stage >= 0) text += " " + std::to_string(report.stage);
   }
   const char* separator = ": ";
   for (const Wait& wait : report.cycle) {

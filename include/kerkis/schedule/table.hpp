@@ -74,14 +74,24 @@ class Table {
 
   /// Whether no extent is below 1, there is one list per rank, every stage is exactly one (rank, chunk), and nothing is
   /// fed back in training.
-  [[nodiscard]] constexpr bool well_formed() const {
-    if (shape_.ranks < 1 || shape_.microbatches < 1 || shape_.chunks < 1) return false;
-    if (feedback_ < 0 || (feedback_ > 0 && trains())) return false;
-    if (lists_.size() != index(shape_.ranks) || stages_.size() != index(shape_.stages())) return false;
-    for (const int slot : slots_) {
-      if (slot < 0) return false;
+  [[nodiscard]] constexpr bool well_formed() const { return misfit().what.empty(); }
+
+  /// What does not fit together, in words, and the stage at fault (-1: none).
+  struct Misfit {
+    std::string_view what;  ///< "" if all fits
+    int stage = -1;
+  };
+  /// The first that is not as `well_formed` says.
+  [[nodiscard]] constexpr Misfit misfit() const {
+    if (shape_.ranks < 1 || shape_.microbatches < 1 || shape_.chunks < 1) return {"an extent is below 1"};
+    if (feedback_ < 0) return {"its feedback is below 0"};
+    if (feedback_ > 0 && trains()) return {"it feeds back in training"};
+    if (lists_.size() != index(shape_.ranks)) return {"it has not one list per rank"};
+    if (stages_.size() != index(shape_.stages())) return {"it has not one stage per chunk of each rank"};
+    for (std::size_t stage = 0; stage < slots_.size(); ++stage) {
+      if (slots_[stage] < 0) return {"no chunk of any rank is stage", static_cast<int>(stage)};
     }
-    return true;
+    return {};
   }
 
  private:

@@ -66,6 +66,7 @@ constexpr void check_list(const Table& table, int rank, Report& report) {
         return fault(Fault::misordered, {ActionKind::forward, m, chunk});
       }
       if (!table.trains()) continue;
+      if (here.input == 0 && here.weight == 0) return fault(Fault::missing, {ActionKind::backward, m, chunk});
       if (here.input == 0) return fault(Fault::missing, {ActionKind::backward_input, m, chunk});
       if (here.weight == 0) return fault(Fault::missing, {ActionKind::backward_weight, m, chunk});
       if (here.input < here.forward || (before_own && at(m, table.chunk_of(stage + 1)).input > here.input)) {
@@ -79,8 +80,10 @@ constexpr void check_list(const Table& table, int rank, Report& report) {
 /// All lists, and the peaks if they are valid.
 constexpr Report check_lists(const Table& table) {
   Report report;
-  if (!table.well_formed()) {
+  if (const auto misfit = table.misfit(); !misfit.what.empty()) {
     report.fault = Fault::bad_shape;
+    report.detail = misfit.what;
+    report.stage = misfit.stage;
     return report;
   }
   for (int rank = 0; rank < table.ranks(); ++rank) {
