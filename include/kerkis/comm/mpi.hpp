@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <source_location>
@@ -282,11 +283,13 @@ inline void receive_abandoned() {
     communicators.swap(left_behind().communicators);
   }
   for (const MPI_Comm communicator : communicators) {
+    using std::chrono::microseconds;
+    const auto limit = std::min(microseconds(20'000), microseconds(400'000) / std::ssize(communicators));
     std::string text(longest_announcement, '\0');
     const auto start = std::chrono::steady_clock::now();
     MPI_Request request = MPI_REQUEST_NULL;
     int code = MPI_SUCCESS, done = 1;
-    while (code == MPI_SUCCESS && std::chrono::steady_clock::now() - start < std::chrono::milliseconds(20)) {
+    while (code == MPI_SUCCESS && std::chrono::steady_clock::now() - start < limit) {
       if (done != 0)
         code =
             MPI_Irecv(text.data(), static_cast<int>(text.size()), MPI_CHAR, MPI_ANY_SOURCE, 0, communicator, &request);
