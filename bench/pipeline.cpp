@@ -92,9 +92,10 @@ std::array<double, 2> hand_off(const kk::Communicator& world, std::size_t bytes)
   MPI_Recv_init(in.data(), size, MPI_CHAR, peer, 0, own, &raw[1]);
 
   const auto ours = [&](int trips) {
+    kk::Request comes, goes;
     return round_trip(
-        rank, trips, [&](bool receiving) { (receiving ? receive : send).start(); },
-        [&](bool receiving) { (receiving ? receive : send).wait(); });
+        rank, trips, [&](bool receiving) { receiving ? comes = receive.start() : goes = send.start(); },
+        [&](bool receiving) { (receiving ? comes : goes).wait(); });
   };
   const auto mpi = [&](int trips) {
     return round_trip(

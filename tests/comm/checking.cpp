@@ -344,16 +344,9 @@ TEST_CASE("a View that is written while it is sent") {
     std::string text;
     if (world.rank() == 0) {
       auto again = kerkis::persistent_send(Host(), world, view, {.to = 1});
-      Request once;
-      if (persistent)
-        again.start();
-      else
-        once = kerkis::send(Host(), world, view, {.to = 1});
+      Request request = persistent ? again.start() : kerkis::send(Host(), world, view, {.to = 1});
       view(70'000) += 1;
-      text = thrown<CommError>([&] {
-        again.wait();
-        once.wait();
-      });
+      text = thrown<CommError>([&] { request.wait(); });
     } else {
       text = thrown<CommError>([&] {
         if (world.rank() == 1) kerkis::receive(Host(), world, view, {.from = 0}).wait();

@@ -121,10 +121,7 @@ TEST_CASE("the others hear what was thrown in a guard, also if it has abandoned 
       CHECK_THROWS_WITH_AS(world.guard([&] {
         auto again = kerkis::persistent_receive(Host(), world, view, {.from = 1});
         Request once;
-        if (persistent)
-          again.start();
-        else
-          once = kerkis::receive(Host(), world, view, {.from = 1});
+        once = persistent ? again.start() : kerkis::receive(Host(), world, view, {.from = 1});
         throw std::range_error("NaN in block 3");
       }),
                            "NaN in block 3", std::range_error);
@@ -172,7 +169,7 @@ TEST_CASE("a persistent round that a destructor makes and ends while an exceptio
       const View view("view", 2);
       if (world.rank() == 0) {
         auto again = kerkis::persistent_receive(Host(), world, view, {.from = 1});
-        again.start();
+        const Request round = again.start();
       } else if (world.rank() == 1) {
         kerkis::send(Host(), world, view, {.to = 0}).wait();
       }
@@ -338,8 +335,7 @@ TEST_CASE("a message that is no whole number of the receiver's elements") {
            }),
            Receives([&](const Communicator& world) {
              auto again = kerkis::persistent_receive(Host(), world, run, {.from = 0});
-             again.start();
-             again.wait();
+             again.start().wait();
            }),
            Receives([&](const Communicator& world) {
              kerkis::exchange(Host(), world, none, run, {.to = kerkis::no_rank, .from = 0}).wait();

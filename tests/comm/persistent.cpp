@@ -4,10 +4,12 @@
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/persistent_collective.hpp>
 #include <kerkis/comm/persistent_hand_off.hpp>
+#include <kerkis/comm/request_range.hpp>
 
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "views.hpp"
 
@@ -16,6 +18,7 @@ namespace {
 using kerkis::Communicator;
 using kerkis::InputError;
 using kerkis::PersistentRequest;
+using kerkis::Request;
 using views::Host;
 
 template <class T>
@@ -37,23 +40,22 @@ std::size_t wrong_in_ring(const Communicator& world, const View& out, const View
   for (std::size_t round = 0; round < 12; ++round) {
     views::fill(out, 5 * round + static_cast<std::size_t>(world.rank()));
     views::fill(in, 90);
+    Request comes = receive.start(), goes;
     if (round % 4 == 3) {
-      receive.start();
       kerkis::send(Host(), world, out, {.to = next, .tag = 4}).wait();
-      receive.wait();
+      comes.wait();
     } else {
-      receive.start();
-      send.start();
-      bad += receive.active() && send.active() ? 0u : 1u;
+      goes = send.start();
+      bad += comes.pending() && goes.pending() ? 0u : 1u;
       if (round % 2 == 0) {
-        receive.wait();
-        send.wait();
+        comes.wait();
+        goes.wait();
       } else {
-        while (!receive.test() || !send.test()) {
+        while (!comes.test() || !goes.test()) {
         }
       }
     }
-    bad += send.active() || receive.active() || received.count != in.size() || received.from != previous ? 1u : 0u;
+    bad += goes.pending() || comes.pending() || received.count != in.size() || received.from != previous ? 1u : 0u;
     bad += views::wrong(in, 5 * round + neighbour(world, -1));
   }
   return bad;
@@ -81,9 +83,9 @@ TEST_CASE("a shorter message leaves the rest") {
   views::fill(column, 40);
   views::fill(from, static_cast<std::size_t>(world.rank()));
   PersistentRequest receive = kerkis::persistent_receive(Host(), world, column, {.from = kerkis::any_rank});
-  receive.start();
+  Request round = receive.start();
   kerkis::send(Host(), world, from, {.to = static_cast<int>(neighbour(world, 1))}).wait();
-  receive.wait();
+  round.wait();
   CHECK(views::wrong(Kokkos::subview(column, Kokkos::pair<int, int>(0, 3)), neighbour(world, -1)) == 0);
   CHECK(views::wrong(Kokkos::subview(column, Kokkos::pair<int, int>(3, 8)), 43) == 0);
 }
@@ -101,18 +103,16 @@ TEST_CASE("collectives in rounds") {
     std::size_t bad = 0;
     for (int round = 0; round < 8; ++round) {
       for (int i = 0; i < 9; ++i) column(i) = round * i + world.rank();
-      sum.start();
-      sum.wait();
+      sum.start().wait();
       for (int i = 0; i < 9; ++i)
         bad += column(i) == world.size() * round * i + world.size() * (world.size() - 1) / 2 ? 0u : 1u;
       for (int i = 0; i < 9; ++i) column(i) = round * i + world.rank();
-      largest_of.start();
-      while (!largest_of.test()) {
+      Request largest_round = largest_of.start();
+      while (!largest_round.test()) {
       }
       for (int i = 0; i < 9; ++i) bad += column(i) == round * i + root ? 0u : 1u;
       for (int i = 0; i < 9; ++i) column(i) = world.rank() == root ? round + i : -1;
-      copy.start();
-      copy.wait();
+      copy.start().wait();
       for (int i = 0; i < 9; ++i) bad += column(i) == round + i ? 0u : 1u;
     }
     CHECK(bad == 0);
@@ -128,9 +128,9 @@ std::size_t different_from_all_reduce(const Communicator& world, const kerkis::A
   for (int round = 0; round < 5; ++round) {
     for (int i = 0; i < 50; ++i)
       repeated(i) = once(i) = T(1.0f / static_cast<float>(1 + i + 7 * round + 11 * world.rank()));
-    sum.start();
+    Request sums = sum.start();
     kerkis::all_reduce(Host(), world, once, options).wait();
-    sum.wait();
+    sums.wait();
     different += std::memcmp(repeated.data(), once.data(), 50 * sizeof(T)) == 0 ? 0u : 1u;
   }
   return different;
@@ -151,10 +151,9 @@ TEST_CASE("over one rank without MPI there is nothing to do") {
   PersistentRequest sum = kerkis::persistent_all_reduce(Host(), alone, m);
   PersistentRequest copy = kerkis::persistent_broadcast(Host(), alone, m);
   for (int round = 0; round < 2; ++round) {
-    sum.start();
-    copy.start();
-    CHECK(sum.test());
-    copy.wait();
+    Request sums = sum.start(), copies = copy.start();
+    CHECK(sums.test());
+    copies.wait();
   }
   CHECK(views::wrong(m, 3) == 0);
 }
@@ -162,9 +161,7 @@ TEST_CASE("over one rank without MPI there is nothing to do") {
 TEST_CASE("moves, and what makes no sense") {
   const Communicator world(MPI_COMM_WORLD);
   PersistentRequest nothing;
-  CHECK(nothing.test());
-  nothing.wait();
-  CHECK_THROWS_AS(nothing.start(), InputError);
+  CHECK_THROWS_AS((void)nothing.start(), InputError);
   if (world.size() == 1) return;
   const int next = static_cast<int>(neighbour(world, 1)), previous = static_cast<int>(neighbour(world, -1));
   const Matrix<int> a("a", 4, 4), b("b", 4, 4);
@@ -173,23 +170,179 @@ TEST_CASE("moves, and what makes no sense") {
   CHECK_THROWS_AS(kerkis::persistent_receive(Host(), world, a, {.from = previous, .tag = -3}), InputError);
   PersistentRequest receive = kerkis::persistent_receive(Host(), world, b, {.from = previous});
   PersistentRequest send = kerkis::persistent_send(Host(), world, a, {.to = next});
-  receive.start();
-  CHECK_THROWS_WITH_AS(receive.start(), "receive: a round is started before the last one is complete", InputError);
+  Request comes = receive.start();
+  const char* const twice = "receive: a round is started before the last one is complete";
+  CHECK_THROWS_WITH_AS((void)receive.start(), twice, InputError);
   views::fill(a, 1);
   PersistentRequest moved = std::move(receive);
-  send.start();
+  CHECK_THROWS_AS((void)receive.start(), InputError);  // NOLINT: it is of nothing now
+  Request goes = send.start();
   nothing = std::move(moved);
-  nothing.wait();
-  send.wait();
+  CHECK_THROWS_WITH_AS((void)nothing.start(), twice, InputError);
+  comes.wait();
+  goes.wait();
   CHECK(views::wrong(b, 1) == 0);
-  // A round under way is completed by the destructor.
+  // A round under way is completed by the destructor of its Request.
   views::fill(a, 2);
-  nothing.start();
-  send.start();
   {
-    const PersistentRequest dropped = std::move(nothing);
+    const Request dropped = nothing.start();
+    goes = send.start();
   }
   CHECK(views::wrong(b, 2) == 0);
+}
+
+/// In MPI's persistent form, in pieces, through staging buffers, and started anew to be checked.
+std::vector<kerkis::CommunicatorOptions> kinds() {
+  return {{}, {.largest_count = 5}, {.stage = true}, {.check = true}};
+}
+
+TEST_CASE("a second round is refused while the first is under way, and neither is lost") {
+  for (const auto& options : kinds()) {
+    const Communicator world(MPI_COMM_WORLD, "world", options);
+    if (world.size() == 1) return;
+    const Matrix<double> m("m", 4, 2);
+    Kokkos::deep_copy(m, 1);
+    PersistentRequest sum = kerkis::persistent_all_reduce(Host(), world, m);
+    for (int round = 1, value = world.size(); round <= 3; ++round, value *= world.size()) {
+      Request first = sum.start();
+      CHECK_THROWS_WITH_AS((void)sum.start(), "all_reduce: a round is started before the last one is complete",
+                           InputError);
+      while (!first.advance()) world.poll();
+      CHECK(m(3, 1) == value);
+    }
+  }
+}
+
+TEST_CASE("wait_any, wait_all and test_all over rounds") {
+  for (const auto& options : kinds()) {
+    const Communicator world(MPI_COMM_WORLD, "world", options);
+    const int size = world.size(), rank = world.rank();
+    std::vector<PersistentRequest> sends, receives;
+    std::vector<Matrix<int>> out, in;
+    for (int other = 0; other < size; ++other) {
+      if (other == rank) continue;
+      out.emplace_back("out", 7, 1);
+      in.emplace_back("in", 7, 1);
+      sends.push_back(kerkis::persistent_send(Host(), world, out.back(), {.to = other}));
+      receives.push_back(kerkis::persistent_receive(Host(), world, in.back(), {.from = other}));
+    }
+    std::size_t bad = 0;
+    for (int round = 0; round < 9; ++round) {
+      std::vector<Request> requests;
+      for (PersistentRequest& receive : receives) requests.push_back(receive.start());
+      for (std::size_t i = 0; i < sends.size(); ++i) {
+        views::fill(out[i], static_cast<std::size_t>(50 * round + rank));
+        requests.push_back(sends[i].start());
+      }
+      const auto right = [&](std::size_t i) {
+        const std::size_t from = i < static_cast<std::size_t>(rank) ? i : i + 1;
+        return views::wrong(in[i], 50 * static_cast<std::size_t>(round) + from) == 0;
+      };
+      std::size_t seen = 0;
+      if (round % 3 == 0) {
+        while (const auto i = kerkis::wait_any(requests)) {
+          ++seen;
+          bad += *i >= in.size() || right(*i) ? 0u : 1u;
+        }
+        bad += seen == requests.size() ? 0u : 1u;
+      } else if (round % 3 == 1) {
+        kerkis::wait_all(requests);
+      } else {
+        while (!kerkis::test_all(requests)) {
+        }
+      }
+      for (std::size_t i = 0; i < in.size(); ++i) bad += right(i) ? 0u : 1u;
+    }
+    CHECK(bad == 0);
+  }
+}
+
+TEST_CASE("a round to which no message has come is cancelled, and the next one takes the message") {
+  for (const auto& options : kinds()) {
+    const Communicator world(MPI_COMM_WORLD, "world", options);
+    if (world.size() == 1) return;
+    const int next = static_cast<int>(neighbour(world, 1)), previous = static_cast<int>(neighbour(world, -1));
+    const Matrix<int> a("a", 3, 2), b("b", 3, 2);
+    kerkis::Received received;
+    PersistentRequest receive = kerkis::persistent_receive(Host(), world, Kokkos::subview(b, Kokkos::ALL, 1),
+                                                           {.from = previous, .received = &received});
+    PersistentRequest send = kerkis::persistent_send(Host(), world, Kokkos::subview(a, Kokkos::ALL, 0), {.to = next});
+    PersistentRequest sum = kerkis::persistent_all_reduce(Host(), world, Matrix<int>("c", 1, 1));
+    for (std::size_t round = 0; round < 5; ++round) {
+      views::fill(b, 70);
+      Request sums = sum.start();
+      CHECK_FALSE(sums.cancel());
+      sums.wait();
+      {
+        Request none = receive.start();
+        CHECK_FALSE(none.test());
+        CHECK(none.cancel());
+        CHECK_FALSE(none.pending());
+      }
+      CHECK(views::wrong(b, 70) == 0);
+      kerkis::barrier(world).wait();  // before anybody sends
+      views::fill(a, round);
+      Request goes = send.start();
+      CHECK_FALSE(goes.cancel());
+      Request comes = receive.start();
+      while (round % 2 == 0 && !comes.test()) {
+      }
+      CHECK_FALSE((round % 2 == 0 && comes.cancel()));
+      kerkis::wait_all(comes, goes);
+      CHECK(received.count == 3);
+      for (std::size_t i = 0; i < 3; ++i) {
+        CHECK(b(i, 1) == a(i, 0));
+        CHECK(b(i, 0) == views::element<int>(70 + 2 * i));
+      }
+      received = {};
+    }
+  }
+}
+
+TEST_CASE("a round goes on without what has started it, also detached, and keeps the View") {
+  for (const auto& options : kinds()) {
+    const Communicator world(MPI_COMM_WORLD, "world", options);
+    if (world.size() == 1) return;
+    const int next = static_cast<int>(neighbour(world, 1)), previous = static_cast<int>(neighbour(world, -1));
+    const auto first_round = [](PersistentRequest repeated) { return repeated.start(); };
+    const Matrix<int> b("b", 8, 2), c("c", 8, 2);
+    const auto column = Kokkos::subview(b, Kokkos::ALL, 1);
+    Request comes = first_round(kerkis::persistent_receive(Host(), world, column, {.from = previous}));
+    CHECK(b.use_count() > 2);
+    first_round(kerkis::persistent_receive(Host(), world, c, {.from = previous})).detach();
+    for (std::size_t i = 0; i < 2; ++i) {
+      Matrix<int> a("a", 8, i + 1);
+      views::fill(a, static_cast<std::size_t>(world.rank()) + i);
+      Request goes = first_round(kerkis::persistent_send(Host(), world, a, {.to = next}));
+      a = {};
+      if (i == 1) goes.detach();
+      if (i == 0) kerkis::wait_all(comes, goes);
+    }
+    CHECK(views::wrong(column, neighbour(world, -1)) == 0);
+    CHECK(b.use_count() == 2);
+    while (c.use_count() > 1) world.poll();
+    CHECK(views::wrong(c, neighbour(world, -1) + 1) == 0);
+  }
+}
+
+TEST_CASE("a round behind a collective of several steps, and before one") {
+  const Communicator world(MPI_COMM_WORLD);
+  const Matrix<int> a("a", 6, 1);
+  const Matrix<float> b("b", 5'000, 1), c("c", 5'000, 1);
+  PersistentRequest sum = kerkis::persistent_all_reduce(Host(), world, a);
+  for (int round = 0; round < 20; ++round) {
+    Kokkos::deep_copy(a, round);
+    Kokkos::deep_copy(b, 1);
+    Kokkos::deep_copy(c, 2);
+    Request first = kerkis::all_reduce(Host(), world, b, {.reproducible = true}), sums = sum.start(),
+            last = kerkis::all_reduce(Host(), world, c, {.reproducible = true});
+    if (world.size() > 1) CHECK_THROWS_AS((void)sum.start(), InputError);
+    if (world.rank() % 2 == 0) kerkis::wait_all(last, sums, first);
+    if (world.rank() % 2 == 1) kerkis::wait_all(first, sums, last);
+    CHECK(a(5, 0) == round * world.size());
+    CHECK(b(4'999, 0) == static_cast<float>(world.size()));
+    CHECK(c(4'999, 0) == static_cast<float>(2 * world.size()));
+  }
 }
 
 TEST_CASE("they outlive their communicator's handle") {
@@ -206,10 +359,10 @@ TEST_CASE("they outlive their communicator's handle") {
   }
   if (alone) return;
   views::fill(a, 6);
-  receive.start();
-  send.start();
-  receive.wait();
-  send.wait();
+  Request comes = receive.start(), goes = send.start();
+  receive = {};
+  comes.wait();
+  goes.wait();
   CHECK(views::wrong(b, 6) == 0);
 }
 

@@ -67,6 +67,7 @@ struct Repeated {
   std::string name;
   View<int> view;
   PersistentRequest request;
+  Request round;
   std::vector<int> expected;
 };
 

@@ -75,7 +75,7 @@ class Program {
         repeated.view(i) = part.value(rank, i);
         repeated.expected.push_back(expected(i));
       }
-      repeated.request.start();
+      repeated.round = repeated.request.start();
     };
     if (step.kind == Kind::repeated_all_reduce)
       return begin(Group::sum, [&](std::size_t i) { return part.reduced(kerkis::Reduction::sum, size, i); });
@@ -91,8 +91,7 @@ class Program {
   }
 
   /// By a wait or by tests, as it happens.
-  template <class AnyRequest>
-  void complete(AnyRequest& request) {
+  void complete(Request& request) {
     if (one_in(own_, 2))
       while (!request.test()) std::this_thread::yield();
     request.wait();
@@ -100,7 +99,7 @@ class Program {
 
   void end(Repeated& repeated) {
     if (repeated.expected.empty()) return;  // it has never been started
-    complete(repeated.request);
+    complete(repeated.round);
     check(holds(repeated.view, repeated.expected), repeated.name);
   }
 

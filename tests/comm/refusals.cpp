@@ -245,6 +245,7 @@ TEST_CASE("times that mean nothing, and never") {
           words);
   refused([&] { kerkis::persistent_broadcast(host, world, three, {.deadline = -5ms}); }, "persistent_broadcast", words);
   refused([&] { kerkis::persistent_send(host, world, three, {.to = next, .deadline = -5ms}); }, "send", words);
+  refused([&] { kerkis::persistent_receive(host, world, three, {.from = next, .deadline = -5ms}); }, "receive", words);
   kerkis::all_reduce(host, world, all).wait();
 }
 

@@ -108,9 +108,9 @@ int main(int argc, char** argv) {
       static const kerkis::Request forgotten = kerkis::barrier(world);
       const Kokkos::View<int, Kokkos::HostSpace> view("view");
       const int next = (world.rank() + 1) % world.size();
-      static auto* const round = new auto(  // Views may not outlive Kokkos
+      static auto* const repeated = new auto(  // Views may not outlive Kokkos
           kerkis::persistent_receive(Kokkos::DefaultHostExecutionSpace(), world, view, {.from = next}));
-      round->start();
+      static const kerkis::Request round = repeated->start();
       kerkis::barrier(world).wait();
     });
   if (way == "no_kokkos") {

@@ -147,8 +147,9 @@ inline bool completes_within(MPI_Request& request, std::chrono::milliseconds lim
   }
 }
 
-/// Asks MPI to withdraw a receive, and says whether it is withdrawn, and null: else it has its message, or that is
-/// coming in. MPI decides without the help of other ranks, at once or within a few tests. Returns the MPI code.
+/// Asks MPI to withdraw a receive, and says whether it is withdrawn, and null (a persistent one inactive): else it has
+/// its message, or that is coming in. MPI decides without the help of other ranks, at once or within a few tests.
+/// Returns the MPI code.
 inline int withdraw(MPI_Request& request, bool& withdrawn) {
   int done = 0, cancelled = 0;
   MPI_Status status;

@@ -87,15 +87,16 @@ struct alignas(64) Pending {
   bool broken = false;                   ///< has failed: never complete
   bool detached = false;                 ///< its Request is gone
   bool several = false;                  ///< what `steps` says
+  std::uint32_t earlier = 0;             ///< operations that were here before, to tell later whether this one goes on
   std::unique_ptr<Steps> steps;          ///< null: complete with `request`
   Group* group = nullptr;                ///< kept alive by the Request
   std::unique_ptr<Deferred> deferred;    ///< null: started
   std::uint64_t checksum = 0;            ///< of what it reads, when it was called
   Pending* next_free = nullptr;          ///< for Operations
   std::chrono::milliseconds deadline{};  ///< 0: the policy's
+  std::shared_ptr<Group> orphan_of;      ///< `group`, once the Request is gone
+  MPI_Status status{};                   ///< of the MPI operation that came to its end last
   Operation operation;
-  MPI_Status status{};               ///< of the MPI operation that came to its end last
-  std::shared_ptr<Group> orphan_of;  ///< `group`, once the Request is gone
 
   bool moved_by_poll() const { return under_way && !complete && (detached || deferred != nullptr || several); }
 };
@@ -114,6 +115,7 @@ class Operations {
     pending.request = MPI_REQUEST_NULL;
     pending.orphan_of.reset();
     pending.checksum = 0;
+    ++pending.earlier;
     pending.under_way = pending.complete = pending.broken = pending.detached = pending.several = false;
     pending.next_free = free_;
     free_ = &pending;

@@ -4,9 +4,8 @@
 #include <mpi.h>
 
 #include <chrono>
-#include <exception>
+#include <cstdint>
 #include <memory>
-#include <source_location>
 #include <utility>
 
 #include <kerkis/comm/request.hpp>
@@ -69,145 +68,123 @@ class Restarts final : public Rounds {
   Start start_;
 };
 
+/// A persistent operation. It holds no communicator: its rounds, which keep it alive, may be all that is left.
+struct Repeated {
+  Repeated(const Operation& its_operation, std::chrono::milliseconds its_deadline, std::unique_ptr<Rounds> its_rounds)
+      : operation(its_operation), deadline(its_deadline), rounds(std::move(its_rounds)) {}
+  Repeated(const Repeated&) = delete;
+  Repeated& operator=(const Repeated&) = delete;
+  ~Repeated() {
+    if (request != MPI_REQUEST_NULL && mpi_is_alive()) MPI_Request_free(&request);
+  }
+
+  Operation operation;
+  std::chrono::milliseconds deadline;
+  std::unique_ptr<Rounds> rounds;
+  MPI_Request request = MPI_REQUEST_NULL;  ///< inactive between rounds; null: MPI does not repeat it
+};
+
+/// One of its rounds.
+class Round final : public Steps {
+ public:
+  explicit Round(std::shared_ptr<Repeated> what) : what_(std::move(what)) {}
+  void came(const MPI_Status& status) override { status_ = status; }
+  bool next(MPI_Request&) override {
+    what_->rounds->end(status_);
+    return true;
+  }
+
+ private:
+  std::shared_ptr<Repeated> what_;
+  MPI_Status status_{};
+};
+
+/// Whether MPI itself repeats an operation of one piece. The checking mode looks at every round, and so starts each
+/// anew, as what MPI does not repeat.
+inline bool repeats(const Communicator& communicator, bool in_one_piece) {
+  return in_one_piece && communicator.size() > 1 && !communicator.state()->engine->options().check;
+}
+
 }  // namespace comm
 
-/// An operation that repeats: made once, then started any number of times, each round complete before the next begins.
+/// An operation that repeats: made once, then started any number of times. `start` returns a Request for the round, for
+/// all that a Request is good for: `wait_any` and its kin, `cancel`, `detach`, deadlines. Each round is complete before
+/// the next begins, and has a number of its own, as if the operation were called anew. From `start` to the end of the
+/// round the View belongs to the operation; between rounds it is the caller's.
+///
+/// The View and the communicator live as long as this object and its round. A round goes on without this object.
+///
 /// A round packs what goes out, and unpacks what has come; it allocates nothing, except where the nonblocking operation
 /// is started anew: in checking mode, and where MPI has no persistent form, for hand-offs in pieces, and for
-/// collectives before MPI-4 or reduced in a fixed order.
-///
-/// Between `start` and the end of the round the View belongs to the operation, as with a Request; between rounds it is
-/// the caller's. Each round has a number of its own, as if the operation were called anew. Deadlines, errors and the
-/// destructor are a Request's; the View and the communicator live as long as this object. A round can't be cancelled or
-/// detached, and `wait_any` and its kin do not take it: that is for Requests. See docs/contract.md.
+/// collectives before MPI-4, over one rank, in pieces, or reduced in a fixed order. See docs/contract.md.
 class PersistentRequest {
  public:
   PersistentRequest() = default;                              ///< of nothing: it can't be started
   PersistentRequest(PersistentRequest&&) noexcept = default;  ///< leaves the other one of nothing
-  /// Waits for the round of what it held, as the destructor does.
   PersistentRequest& operator=(PersistentRequest&& other) noexcept {
     PersistentRequest taken(std::move(other));
-    std::swap(state_, taken.state_);
+    std::swap(communicator_, taken.communicator_);
+    std::swap(what_, taken.what_);
+    std::swap(last_, taken.last_);
+    std::swap(earlier_, taken.earlier_);
     return *this;
   }
-  ~PersistentRequest() { finish(); }
 
-  /// Begins a round. Throws InputError if one is under way, CommError if MPI fails.
-  void start() {
-    require(state_ != nullptr, "a persistent operation that was not made is started");
-    require(!active(), state_->pending.operation.name, ": a round is started before the last one is complete");
-    comm::Pending& pending = state_->pending;
-    if (pending.request == MPI_REQUEST_NULL) {
-      state_->restarted = state_->rounds->restart();
-      return;
-    }
-    auto& engine = this->engine();
-    if (engine.poisoned()) engine.poll();
-    state_->exceptions = std::uncaught_exceptions();
-    state_->rounds->begin();
-    pending.complete = false;
-    const int code = MPI_Start(&pending.request);
-    engine.enter(*pending.group, pending.operation);  // while the message is on its way
-    engine.check_operation(code, pending.operation);
-    state_->active = true;
+  /// Begins a round. Throws InputError if one is under way, which goes on; CommError if MPI fails.
+  [[nodiscard]] Request start() {
+    require(what_ != nullptr, "a persistent operation that was not made is started");
+    require(last_ == nullptr || last_->earlier != earlier_ || last_->complete, what_->operation.name,
+            ": a round is started before the last one is complete");
+    Request round = what_->request == MPI_REQUEST_NULL ? what_->rounds->restart() : begin_round();
+    last_ = round.operation();
+    if (last_ != nullptr) earlier_ = last_->earlier;
+    return round;
   }
 
-  /// Whether no round is under way. Throws CommError.
-  bool test() {
-    if (!active()) return true;
-    if (!state_->active) return state_->restarted.test();
-    if (!engine().test(state_->pending)) return false;
-    end_round();
-    return true;
-  }
-
-  /// Returns when the round is complete, at once if there is none. Throws CommError, at the latest when the deadline
-  /// has passed.
-  void wait() {
-    if (!active()) return;
-    if (!state_->active) return state_->restarted.wait();
-    engine().wait(state_->pending);
-    end_round();
-  }
-
-  /// Whether a round is under way.
-  bool active() const { return state_ && (state_->active || state_->restarted.pending()); }
-
-  /// For the operations of the library: `begin(data, count, type, MPI_Request*)` makes the persistent request for what
-  /// `rounds` moves.
-  template <class Moved, class Begin>
+  /// For the operations of the library: `init(data, count, type, MPI_Request*)` makes the persistent request for what
+  /// `rounds` moves, and returns the MPI code.
+  template <class Moved, class Init>
   static PersistentRequest make(const Communicator& communicator, comm::Operation operation,
-                                std::chrono::milliseconds deadline, std::unique_ptr<Moved> rounds, Begin begin) {
-    comm::require_deadline(operation.name, deadline);
+                                std::chrono::milliseconds deadline, std::unique_ptr<Moved> rounds, const Init& init) {
     const auto& run = rounds->run();
     operation.type = run.type.name;
     operation.order = run.type.order;
     operation.count = run.count;
-    PersistentRequest result(communicator, operation, std::move(rounds));
-    comm::Pending& pending = result.state_->pending;
-    pending.group = communicator.state()->group.get();
-    pending.operation.axis = pending.group->name.c_str();
-    pending.deadline = deadline;
-    pending.complete = true;
-    result.engine().check_operation(begin(run.data, static_cast<int>(run.count), run.type.native, &pending.request),
-                                    pending.operation);
+    operation.axis = communicator.name();
+    PersistentRequest result(communicator, operation, deadline, std::move(rounds));
+    communicator.state()->engine->check_operation(
+        init(run.data, static_cast<int>(run.count), run.type.native, &result.what_->request), operation);
     return result;
   }
 
   /// The same where `start()` begins the nonblocking operation.
   template <class Start>
   static PersistentRequest restarting(const Communicator& communicator, const char* name, Start start) {
-    return {communicator, {.name = name}, std::make_unique<comm::Restarts<Start>>(std::move(start))};
+    return {communicator, {.name = name}, {}, std::make_unique<comm::Restarts<Start>>(std::move(start))};
   }
 
  private:
-  struct State {
-    Communicator communicator;
-    std::unique_ptr<comm::Rounds> rounds;
-    comm::Pending pending;  // without steps
-    Request restarted;
-    int exceptions = 0;  // uncaught when the round was started
-    bool active = false;
-  };
-
   PersistentRequest(const Communicator& communicator, const comm::Operation& operation,
-                    std::unique_ptr<comm::Rounds> rounds)
-      : state_(std::make_unique<State>()) {
+                    std::chrono::milliseconds deadline, std::unique_ptr<comm::Rounds> rounds)
+      : communicator_(communicator), what_(std::make_shared<comm::Repeated>(operation, deadline, std::move(rounds))) {
     if (communicator.poisoned()) communicator.poll();
-    state_->communicator = communicator;
-    state_->rounds = std::move(rounds);
-    state_->pending.operation = operation;
   }
 
-  comm::Engine& engine() const { return *state_->communicator.state()->engine; }
-  void end_round() {
-    state_->active = false;
-    state_->communicator.guard([&] { state_->rounds->end(state_->pending.status); });
-  }
-  void finish() noexcept {
-    if (!state_) return;
-    if (state_->active) {
-      if (comm::mpi_is_alive() && !engine().poisoned()) {
-        try {
-          if (std::uncaught_exceptions() <= state_->exceptions)
-            wait();
-          else if (engine().advance(state_->pending))
-            end_round();
-        } catch (const std::exception& error) {
-          comm::report_unheard("a persistent request was destroyed", error);
-        }
-      }
-      if (state_->active) {
-        engine().abandoned(state_->pending.operation);
-        const Communicator last = std::move(state_->communicator);
-        comm::leak(std::move(state_));  // MPI may still write to it
-        return;
-      }
-    }
-    if (state_->pending.request != MPI_REQUEST_NULL && comm::mpi_is_alive()) MPI_Request_free(&state_->pending.request);
+  Request begin_round() {
+    what_->rounds->begin();
+    return Request::start(communicator_, what_->operation, what_->deadline,
+                          std::unique_ptr<comm::Steps>(new (comm::resources(communicator_)) comm::Round(what_)),
+                          [what = what_.get()](MPI_Request* request) {
+                            const int code = MPI_Start(&what->request);
+                            *request = what->request;
+                            return code;
+                          });
   }
 
-  std::unique_ptr<State> state_;
+  Communicator communicator_;  // outlives the rest
+  std::shared_ptr<comm::Repeated> what_;
+  const comm::Pending* last_ = nullptr;  // the place of the last round
+  std::uint64_t earlier_ = 0;            // as it was then
 };
 
 }  // namespace kerkis

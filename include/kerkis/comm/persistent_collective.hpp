@@ -24,16 +24,6 @@ inline void meet(const Communicator& communicator, const Operation& made, std::c
   }).wait();
 }
 
-#if MPI_VERSION >= 4
-
-/// Whether MPI repeats this collective itself. The checking mode compares every round, so it starts each anew.
-inline bool repeats(const Communicator& communicator, std::size_t count) {
-  return communicator.size() > 1 && !communicator.state()->engine->options().check &&
-         count <= communicator.state()->engine->options().largest_count;
-}
-
-#endif
-
 }  // namespace comm
 
 /// An in-place `all_reduce` that repeats. Making it is collective and waits for the other ranks, under the deadline; so
@@ -54,7 +44,8 @@ PersistentRequest persistent_all_reduce(const ExecutionSpace& execution, const C
              options.deadline);
 #if MPI_VERSION >= 4
   if constexpr (!comm::always_in_order<typename View::value_type, Functor>) {
-    if (!options.reproducible && options.shards == 0 && comm::repeats(communicator, view.size())) {
+    if (!options.reproducible && options.shards == 0 &&
+        comm::repeats(communicator, view.size() <= communicator.options().largest_count)) {
       using Rounds = comm::WireRounds<comm::Access::read_write, ExecutionSpace, View>;
       const auto reduction = comm::native_operation<typename View::non_const_value_type, Functor>(
           communicator, options.operation, "all_reduce");
@@ -88,7 +79,7 @@ PersistentRequest persistent_broadcast(const ExecutionSpace& execution, const Co
               .where = where},
              options.deadline);
 #if MPI_VERSION >= 4
-  if (comm::repeats(communicator, view.size())) {
+  if (comm::repeats(communicator, view.size() <= communicator.options().largest_count)) {
     const auto make = [&]<comm::Access access>() {
       using Rounds = comm::WireRounds<access, ExecutionSpace, View>;
       return PersistentRequest::make(

@@ -11,13 +11,6 @@ namespace kerkis {
 
 namespace comm {
 
-/// Whether MPI repeats this hand-off itself. The checking mode starts each round anew, as any other operation.
-template <class View>
-bool repeats(const Communicator& communicator, const View& view) {
-  return view.size() < piece_length(communicator, sizeof(typename View::value_type)) &&
-         !communicator.state()->engine->options().check;
-}
-
 /// Of a receive, which unpacks as much as has come.
 template <class ExecutionSpace, class View>
 class ReceiveRounds final : public WireRounds<Access::write, ExecutionSpace, View> {
@@ -46,7 +39,8 @@ PersistentRequest persistent_send(const ExecutionSpace& execution, const Communi
   static_assert(Kokkos::is_view_v<View>, "kerkis: communication takes Kokkos Views");
   comm::check_peer("send", communicator, options.to);
   comm::check_tag("send", communicator, options.tag);
-  if (!comm::repeats(communicator, view))
+  comm::require_deadline("send", options.deadline);
+  if (!comm::repeats(communicator, view.size() < comm::piece_length(communicator, sizeof(typename View::value_type))))
     return PersistentRequest::restarting(communicator, "send", [execution, communicator, view, options, where] {
       return send(execution, communicator, view, options, where);
     });
@@ -60,7 +54,7 @@ PersistentRequest persistent_send(const ExecutionSpace& execution, const Communi
 }
 
 /// A `receive` that repeats; it takes the messages of any send. Arguments and errors are those of `receive`, `received`
-/// lives as long as the object. See docs/contract.md.
+/// lives as long as the object and its round. See docs/contract.md.
 template <class ExecutionSpace, class View>
 PersistentRequest persistent_receive(const ExecutionSpace& execution, const Communicator& communicator,
                                      const View& view, ReceiveOptions options,
@@ -68,7 +62,8 @@ PersistentRequest persistent_receive(const ExecutionSpace& execution, const Comm
   comm::check_written<View>();
   comm::check_source("receive", communicator, options.from);
   comm::check_tag("receive", communicator, options.tag);
-  if (!comm::repeats(communicator, view))
+  comm::require_deadline("receive", options.deadline);
+  if (!comm::repeats(communicator, view.size() < comm::piece_length(communicator, sizeof(typename View::value_type))))
     return PersistentRequest::restarting(communicator, "receive", [execution, communicator, view, options, where] {
       return receive(execution, communicator, view, options, where);
     });

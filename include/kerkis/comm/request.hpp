@@ -98,6 +98,9 @@ class Request {
   /// The progress engine of what is pending: something must be.
   comm::Engine& engine() const { return *communicator_.state()->engine; }
 
+  /// What is under way; null if it is complete.
+  const comm::Pending* operation() const { return pending() ? pending_ : nullptr; }
+
   /// For the operations of the library: starts what `begin(MPI_Request*)`, which holds all that it needs by value,
   /// returns the MPI code of; in checking mode later than here. `steps` lives until completion.
   template <class Begin>

@@ -97,10 +97,8 @@ class BoundaryBuffer {
       repeats_ = persistent_send(execution, pipeline, run, {.to = to, .tag = tag});
       persistent_size_ = size;
     }
-    if (size == persistent_size_)
-      repeats_.start();
-    else
-      once_ = kerkis::send(execution, pipeline, run, {.to = to, .tag = tag});
+    under_way_ =
+        size == persistent_size_ ? repeats_.start() : kerkis::send(execution, pipeline, run, {.to = to, .tag = tag});
   }
   void receive(const ExecutionSpace& execution, const Communicator& pipeline, int from, int tag) {
     if (persistent_size_ == 0) {
@@ -108,14 +106,11 @@ class BoundaryBuffer {
       repeats_ = persistent_receive(execution, pipeline, Vector<T, ExecutionSpace>(memory_.data(), persistent_size_),
                                     {.from = from, .tag = tag, .received = &received_});
     }
-    repeats_.start();
+    under_way_ = repeats_.start();
   }
 
-  bool test() { return repeats_.test() && once_.test(); }
-  void wait() {
-    repeats_.wait();
-    once_.wait();
-  }
+  bool test() { return under_way_.test(); }
+  void wait() { under_way_.wait(); }
 
   /// After a receive: takes the message's header over, if it is `expected`. Its shapes are not compared if it
   /// `brings_shapes`, but have to fit. Throws Error.
@@ -169,7 +164,7 @@ class BoundaryBuffer {
   Received received_;
   std::size_t persistent_size_ = 0;
   PersistentRequest repeats_;
-  Request once_;
+  Request under_way_;
 };
 
 /// All buffers of one boundary and direction on a rank.
