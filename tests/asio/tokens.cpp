@@ -9,6 +9,8 @@
 
 #include <kerkis/comm/all_gather.hpp>
 #include <kerkis/comm/broadcast.hpp>
+#include <kerkis/comm/persistent_collective.hpp>
+#include <kerkis/comm/persistent_hand_off.hpp>
 #include <kerkis/comm/reduce_scatter.hpp>
 
 #include <memory>
@@ -56,6 +58,44 @@ TEST_CASE("a callback that can only be moved, chained") {
   bridge.async_wait(kerkis::barrier(world), Next{bridge, world, rounds, std::make_unique<int>(3)});
   io.run();
   CHECK(rounds == 10);
+}
+
+TEST_CASE("rounds of persistent operations: a callback, co_await, async_start, a cancelled one that is started again") {
+  for (const kerkis::CommunicatorOptions& options : {kerkis::CommunicatorOptions(), {.check = true}}) {
+    const Communicator world(MPI_COMM_WORLD, "world", options);
+    if (world.size() == 1) return;
+    const int next = (world.rank() + 1) % world.size(), previous = (world.rank() + world.size() - 1) % world.size();
+    const View out = filled(0), in = filled(0), sums = filled(1);
+    auto send = kerkis::persistent_send(Host(), world, out, {.to = next});
+    auto receive = kerkis::persistent_receive(Host(), world, in, {.from = previous});
+    auto sum = kerkis::persistent_all_reduce(Host(), world, sums);
+    net::io_context io;
+    Bridge bridge(io);
+    std::string withdrawn = "not called";
+    bridge.async_wait(receive.start(), [&](std::exception_ptr error) { withdrawn = outcome(error); });
+    bridge.cancel();
+    io.run();
+    CHECK(withdrawn == "operation_aborted");
+    kerkis::barrier(world).wait();  // before anybody sends
+    int rounds = 0;
+    run(io, [&]() -> net::awaitable<void> {
+      for (; rounds < 5; ++rounds) {
+        Kokkos::deep_copy(out, 10 * rounds + world.rank());
+        bool sent = false;
+        bridge.async_wait(send.start(), [&](std::exception_ptr error) {
+          CHECK(outcome(error) == "");
+          sent = true;
+        });
+        co_await bridge.async_wait(receive.start());
+        CHECK(all_are(in, 10 * rounds + previous));
+        Kokkos::deep_copy(sums, 1);
+        co_await bridge.async_start([&] { return sum.start(); });
+        CHECK(all_are(sums, world.size()));
+        while (!sent) co_await net::post(net::use_awaitable);
+      }
+    });
+    CHECK(rounds == 5);
+  }
 }
 
 TEST_CASE("co_await: by default, use_awaitable, as_tuple, a stored deferred one") {

@@ -68,7 +68,7 @@ class Restarts final : public Rounds {
   Start start_;
 };
 
-/// A persistent operation. It holds no communicator: its rounds, which keep it alive, may be all that is left.
+/// A persistent operation. It holds no communicator, since a round may be all that keeps it.
 struct Repeated {
   Repeated(const Operation& its_operation, std::chrono::milliseconds its_deadline, std::unique_ptr<Rounds> its_rounds)
       : operation(its_operation), deadline(its_deadline), rounds(std::move(its_rounds)) {}
@@ -87,16 +87,19 @@ struct Repeated {
 /// One of its rounds.
 class Round final : public Steps {
  public:
-  explicit Round(std::shared_ptr<Repeated> what) : what_(std::move(what)) {}
-  void came(const MPI_Status& status) override { status_ = status; }
+  explicit Round(Repeated& what) : what_(what) {}
+  void came(const MPI_Status& status) override { status_ = &status; }
   bool next(MPI_Request&) override {
-    what_->rounds->end(status_);
+    what_.rounds->end(*status_);
     return true;
   }
+  /// Until its end, or for ever: nobody else has `what` any more.
+  void keep(std::unique_ptr<Repeated> what) { kept_ = std::move(what); }
 
  private:
-  std::shared_ptr<Repeated> what_;
-  MPI_Status status_{};
+  Repeated& what_;
+  std::unique_ptr<Repeated> kept_;
+  const MPI_Status* status_ = nullptr;
 };
 
 /// Whether MPI itself repeats an operation of one piece. The checking mode looks at every round, and so starts each
@@ -127,14 +130,17 @@ class PersistentRequest {
     std::swap(what_, taken.what_);
     std::swap(last_, taken.last_);
     std::swap(earlier_, taken.earlier_);
+    std::swap(round_, taken.round_);
     return *this;
+  }
+  ~PersistentRequest() {
+    if (what_ != nullptr && round_ != nullptr && under_way()) round_->keep(std::move(what_));
   }
 
   /// Begins a round. Throws InputError if one is under way, which goes on; CommError if MPI fails.
   [[nodiscard]] Request start() {
     require(what_ != nullptr, "a persistent operation that was not made is started");
-    require(last_ == nullptr || last_->earlier != earlier_ || last_->complete, what_->operation.name,
-            ": a round is started before the last one is complete");
+    require(!under_way(), what_->operation.name, ": a round is started before the last one is complete");
     Request round = what_->request == MPI_REQUEST_NULL ? what_->rounds->restart() : begin_round();
     last_ = round.operation();
     if (last_ != nullptr) earlier_ = last_->earlier;
@@ -166,14 +172,16 @@ class PersistentRequest {
  private:
   PersistentRequest(const Communicator& communicator, const comm::Operation& operation,
                     std::chrono::milliseconds deadline, std::unique_ptr<comm::Rounds> rounds)
-      : communicator_(communicator), what_(std::make_shared<comm::Repeated>(operation, deadline, std::move(rounds))) {
+      : communicator_(communicator), what_(std::make_unique<comm::Repeated>(operation, deadline, std::move(rounds))) {
     if (communicator.poisoned()) communicator.poll();
   }
 
+  bool under_way() const { return last_ != nullptr && last_->earlier == earlier_ && !last_->complete; }
+
   Request begin_round() {
     what_->rounds->begin();
-    return Request::start(communicator_, what_->operation, what_->deadline,
-                          std::unique_ptr<comm::Steps>(new (comm::resources(communicator_)) comm::Round(what_)),
+    round_ = new (comm::resources(communicator_)) comm::Round(*what_);
+    return Request::start(communicator_, what_->operation, what_->deadline, std::unique_ptr<comm::Steps>(round_),
                           [what = what_.get()](MPI_Request* request) {
                             const int code = MPI_Start(&what->request);
                             *request = what->request;
@@ -182,9 +190,10 @@ class PersistentRequest {
   }
 
   Communicator communicator_;  // outlives the rest
-  std::shared_ptr<comm::Repeated> what_;
+  std::unique_ptr<comm::Repeated> what_;
   const comm::Pending* last_ = nullptr;  // the place of the last round
   std::uint64_t earlier_ = 0;            // as it was then
+  comm::Round* round_ = nullptr;         // while that is under way; null: started anew
 };
 
 }  // namespace kerkis
