@@ -192,7 +192,7 @@ class PersistentRequest {
   Communicator communicator_;  // outlives the rest
   std::unique_ptr<comm::Repeated> what_;
   const comm::Pending* last_ = nullptr;  // the place of the last round
-  std::uint64_t earlier_ = 0;            // as it was then
+  std::uint32_t earlier_ = 0;            // as it was then
   comm::Round* round_ = nullptr;         // while that is under way; null: started anew
 };
 
