@@ -74,8 +74,8 @@ Request all_to_all(const ExecutionSpace& execution, const Communicator& communic
           " send_counts, ", options.receive_counts.size(), " receive_counts");
   const auto sent = comm::Blocks::of("all_to_all", communicator, options.send_counts, send.size());
   const auto received = comm::Blocks::of("all_to_all", communicator, options.receive_counts, receive.size());
-  require(sent.size(sent.rank()) == received.size(sent.rank()), "all_to_all: rank ", sent.rank(), " sends itself ",
-          sent.size(sent.rank()), " elements and receives ", received.size(sent.rank()));
+  require(sent.mine() == received.mine(), "all_to_all: rank ", sent.rank(), " sends itself ", sent.mine(),
+          " elements and receives ", received.mine());
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
   auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
                           comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced));

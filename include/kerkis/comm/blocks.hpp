@@ -41,15 +41,16 @@ class Blocks {
             " elements together, the View of all of them ", elements);
   }
   void check_mine(std::size_t elements) const {
-    require(elements == size(rank_), operation_, " over ", ranks_, " ranks: the block of rank ", rank_, " has ",
-            size(rank_), " elements, its View ", elements);
+    require(elements == mine(), operation_, " over ", ranks_, " ranks: the block of rank ", rank_, " has ", mine(),
+            " elements, its View ", elements);
   }
 
   bool equal() const { return begins_ == nullptr; }
   std::size_t ranks() const { return ranks_; }
   std::size_t rank() const { return rank_; }
   std::size_t begin(std::size_t rank) const { return equal() ? rank * each_ : begins_[rank]; }
-  std::size_t size(std::size_t rank) const { return begin(rank + 1) - begin(rank); }
+  std::size_t size(std::size_t rank) const { return equal() ? each_ : begins_[rank + 1] - begins_[rank]; }
+  std::size_t mine() const { return size(rank_); }
   std::size_t total() const { return begin(ranks_); }
 
   /// Whether one MPI call with int counts can move them.

@@ -101,6 +101,8 @@ template <class T>
 NativeOperation named_operation(const Communicator& communicator, Reduction reduction, const char* caller) {
   constexpr bool integral = std::is_integral_v<T>, boolean = std::is_same_v<T, bool>,
                  real = std::is_floating_point_v<T>;
+  if constexpr (!boolean)
+    if (reduction == Reduction::sum) return {MPI_SUM, "sum"};  // nearly always
   const char* const name = name_of(reduction);
   [[maybe_unused]] const auto own = [&](MPI_User_function* function) {
     return NativeOperation{
@@ -108,7 +110,6 @@ NativeOperation named_operation(const Communicator& communicator, Reduction redu
   };
   switch (reduction) {
   case Reduction::sum:
-    if constexpr (!boolean) return {MPI_SUM, name};
     break;
   case Reduction::product:
     if constexpr (is_complex<T>)

@@ -35,7 +35,9 @@ class Request {
     swap(taken);
     return *this;
   }
-  ~Request() { finish(); }
+  ~Request() {
+    if (pending()) finish();
+  }
 
   /// Whether it is complete. Throws CommError.
   bool test() {
@@ -120,10 +122,9 @@ class Request {
   }
   void release() {
     engine().remove(*pending_);
-    communicator_ = Communicator();
+    const Communicator last = std::move(communicator_);
   }
-  void finish() noexcept {
-    if (!pending()) return;
+  [[gnu::noinline]] void finish() noexcept {
     if (comm::mpi_is_alive() && !engine().poisoned()) {
       try {
         if (std::uncaught_exceptions() <= exceptions_) return wait();
