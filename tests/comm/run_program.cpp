@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 
 using namespace std::chrono_literals;
 
@@ -101,6 +102,15 @@ int main(int argc, char** argv) {
       MPI_Comm_rank(MPI_COMM_WORLD, &rank);
       if (rank != 0) kerkis::Communicator(MPI_COMM_WORLD, "world", {.wait = {.deadline = 300ms}});
     });
+  if (way == "late") {
+    auto reports = options;
+    reports.first_report = 200ms;
+    return kerkis::run(argc, argv, reports, [] {
+      int rank = 0;
+      MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+      if (rank == 0) std::this_thread::sleep_for(1s);
+    });
+  }
   if (way == "killed") return run([] { with_last([] { std::raise(SIGKILL); }); });
   if (way == "never_ended")
     return run([] {

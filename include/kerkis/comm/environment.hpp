@@ -21,13 +21,14 @@
 
 namespace kerkis {
 
-/// Of Environment and `run`. Of both times the largest value, std::chrono::milliseconds::max(), means for ever.
+/// Of Environment and `run`. Of its times the largest value, std::chrono::milliseconds::max(), means for ever.
 struct EnvironmentOptions {
   /// Of Kokkos on each rank. 0: as OMP_NUM_THREADS or KOKKOS_NUM_THREADS says; without them the cores this rank may
   /// use, shared with the ranks beside it.
   int threads = 0;
   std::chrono::milliseconds grace{5'000};  ///< how long a rank that failed waits for the others before it ends the job
-  std::chrono::milliseconds deadline{3'600'000};  ///< the same for a rank that has finished
+  std::chrono::milliseconds deadline{3'600'000};   ///< the same for a rank that has finished
+  std::chrono::milliseconds first_report{30'000};  ///< then a line on stderr says that it waits
 };
 
 /// Starts MPI (MPI_THREAD_FUNNELED) and Kokkos unless the program has done so itself, and ends what it started.
@@ -73,7 +74,14 @@ class Environment {
     std::array<int, 3> outcome{priority, -status, clean ? 1 : 0};
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Iallreduce(MPI_IN_PLACE, outcome.data(), 3, MPI_INT, MPI_MIN, world_, &request);
-    if (!complete(request, status == 0 ? options_.deadline : options_.grace)) {
+    const auto limit = status == 0 ? options_.deadline : options_.grace;
+    bool all_here = complete(request, std::min(limit, options_.first_report));
+    if (!all_here && limit > options_.first_report) {
+      comm::print_error(message("rank ", rank_, " still waits: the end of the program, waited ",
+                                comm::tenths(options_.first_report.count()), " s; some ranks have not come to it"));
+      all_here = complete(request, limit - options_.first_report);
+    }
+    if (!all_here) {
       comm::print_error(message("rank ", rank_, ": ", text, text.empty() ? "" : "; ",
                                 "the other ranks did not come to the end: the job is aborted"));
       abort(status == 0 ? 1 : status);
