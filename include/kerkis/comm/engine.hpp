@@ -14,11 +14,10 @@
 #include <utility>
 
 #include <kerkis/comm/absence.hpp>
-#include <kerkis/comm/failure_channel.hpp>
+#include <kerkis/comm/announcer.hpp>
 #include <kerkis/comm/live.hpp>
 #include <kerkis/comm/mpi.hpp>
 #include <kerkis/comm/objects.hpp>
-#include <kerkis/comm/one_thread.hpp>
 #include <kerkis/comm/options.hpp>
 #include <kerkis/comm/peers.hpp>
 #include <kerkis/comm/pending.hpp>
@@ -30,12 +29,11 @@ namespace kerkis::comm {
 /// The one progress engine of a root communicator and all that are made from it: every wait of the library is here, and
 /// every operation under way. After a failure of any rank every wait throws it, nothing waits for peers any more, and
 /// what is pending is leaked.
-class alignas(64) Engine {
+class alignas(64) Engine : public Announcer {
  public:
   /// `construction` is that of the root communicator.
   Engine(MPI_Comm user, CommunicatorOptions options, const Construction& construction)
-      : options_(options), failures_(std::make_shared<FailureChannel>(user, construction)),
-        one_thread_(construction.name, rank()), name_(construction.name) {
+      : Announcer(user, construction), options_(options), name_(construction.name) {
     try {
       peers_ = std::make_unique<Peers>(failures_->native(), options_, construction);
       board_ = &peers_->board();
@@ -61,23 +59,14 @@ class alignas(64) Engine {
     if (!mpi_is_alive() || poisoned()) leak(std::move(operations_));
   }
 
-  int rank() const { return failures_->rank(); }
   /// As they are in force: what was left open is set, and `check` is the same on all ranks.
   const CommunicatorOptions& options() const { return options_; }
-  const std::shared_ptr<FailureChannel>& failures() const { return failures_; }
-  bool poisoned() const { return failures_->failed(); }
   /// What an operation takes before it starts. Throws InputError as `inside` does.
   Resources& resources() {
     one_thread_.look("the start of an operation");
     return resources_;
   }
   Objects& objects() { return objects_; }
-
-  /// This thread is in a call, until the end of what is returned. In checking mode throws InputError, before anything
-  /// is changed, if another thread is in one; else does nothing.
-  [[nodiscard]] Inside inside(const char* call, const Operation& operation) {
-    return {one_thread_, call, operation.name, operation.where};
-  }
 
   /// Lets everything pending move on; in checking mode also what has not yet started in other engines, whose failures
   /// are thrown by their own calls. Throws the failure that a rank has announced, if any.
@@ -92,48 +81,6 @@ class alignas(64) Engine {
       Pending& one = operations_[i];
       if (one.moved_by_poll() && advance_this(one) && one.detached) remove(one);
     }
-  }
-
-  /// Tells every other rank that this one gives up, and poisons the communicator. Only the first call has an effect.
-  /// In checking mode, if another thread is in a call, that one does it when it polls.
-  void announce(const std::exception& error) noexcept {
-    if (options_.check && !one_thread_.enter("announce", "", {})) return one_thread_.leave_note(error.what());
-    failures_->announce(error);
-    if (options_.check) one_thread_.leave();
-  }
-  void announce(std::string_view text) noexcept { announce(CommError(std::string(text), rank())); }
-
-  /// Calls `f` and announces what it throws; if that is nothing, what exceptions within it have abandoned.
-  template <class F>
-  decltype(auto) guard(F&& f) {
-    struct Guarding {
-      explicit Guarding(Engine& its_engine) : engine(its_engine) { ++engine.guards_; }
-      ~Guarding() {
-        if (--engine.guards_ == 0 && !engine.abandoned_.empty()) engine.announce(engine.abandoned_);
-      }
-      Engine& engine;
-    };
-    const Guarding here(*this);
-    return announcing(std::forward<F>(f));
-  }
-  /// Calls `f` and announces what it throws: for a visit too, which must not touch what `guard` counts.
-  template <class F>
-  decltype(auto) announcing(F&& f) {
-    try {
-      return std::forward<F>(f)();
-    } catch (const std::exception& error) {
-      announce(error);
-      throw;
-    } catch (...) {
-      announce("an exception that is no std::exception");
-      throw;
-    }
-  }
-
-  /// Unless `code` is MPI_SUCCESS, poisons the communicator, tells the other ranks and throws CommError: MPI leaves
-  /// open what still works.
-  void check_operation(int code, const Operation& operation) {
-    if (code != MPI_SUCCESS) give_up(failure(mpi_text(code, operation.text()), operation, rank(), mpi_class(code)));
   }
 
   /// Names and numbers an operation that is called, and writes on the board that this rank has come to it.
@@ -187,13 +134,6 @@ class alignas(64) Engine {
     pending.orphan_of = std::move(group);
     abandoned(pending.operation);
   }
-  /// An exception has. In `guard` that exception itself is announced instead, if it gets there.
-  void abandoned(const Operation& operation) noexcept {
-    const std::string text = message("an exception abandoned ", operation.text(), " on rank ", rank());
-    if (guards_ == 0) return announce(text);
-    if (abandoned_.empty()) abandoned_ = text;
-  }
-
   /// Moves an operation on as far as it goes without waiting; says whether it is complete.
   bool advance(Pending& operation) {
     const Inside here = inside("a test of", operation.operation);
@@ -319,11 +259,6 @@ class alignas(64) Engine {
     one_thread_.leave();
   }
 
-  [[noreturn]] void give_up(const CommError& error) {
-    announce(error);
-    throw error;
-  }
-
   void count_several(const Pending& operation, int change) {
     moved_by_poll_ += change;
     if (operation.operation.collective) operation.group->several += change;
@@ -407,14 +342,10 @@ class alignas(64) Engine {
   CommunicatorOptions options_;
   Board* board_ = nullptr;  // of `peers_`
   int moved_by_poll_ = 0;   // of the pending: several steps, deferred, detached
-  int guards_ = 0;          // calls of `guard` under way
-  std::shared_ptr<FailureChannel> failures_;
-  OneThread one_thread_;  // for the checking mode
-  Resources resources_;   // outlives what is under way
+  Resources resources_;     // outlives what is under way
   Operations operations_;
 
   std::string name_;
-  std::string abandoned_;  // within calls of `guard`
   std::unique_ptr<Peers> peers_;
   std::optional<AtFinalize> at_finalize_;
   Objects objects_;
