@@ -492,6 +492,8 @@ TEST_CASE("a second thread in a communicator is refused, and changes nothing") {
   CHECK_MESSAGE(contains(texts[0], "one comes to poll, while"), texts[0]);
   CHECK_MESSAGE(contains(texts[2], "one comes to a test of other, called at checking.cpp:"), texts[2]);
   CHECK_MESSAGE(contains(texts[6], "one comes to the start of barrier, called at checking.cpp:"), texts[6]);
+  CHECK_MESSAGE(contains(texts[7], "one comes to kerkis::all_reduce, while"), texts[7]);
+  CHECK_MESSAGE(contains(texts[8], "one comes to send, while"), texts[8]);
   other.wait();
   CHECK_NOTHROW(kerkis::all_reduce(Host(), world, sum).wait());
   CHECK(sum(0) == world.size());
@@ -523,13 +525,17 @@ TEST_CASE("a thread that did not initialise MPI is refused below MPI_THREAD_SERI
   sum(0) = 1;
   Request pending = kerkis::all_reduce(Host(), world, sum);
   std::vector<std::string> texts;
+  std::string made;
   std::thread([&] {
     for (const std::function<void()>& call : std::vector<std::function<void()>>{
              [&] { world.poll(); }, [&] { static_cast<void>(pending.test()); }, [&] { pending.wait(); },
              [&] { kerkis::barrier(world).wait(); }, [&] { kerkis::all_reduce(Host(), world, sum).wait(); },
              [&] { failing.guard([&] { failing.poll(); }); }})
       texts.push_back(thrown<kerkis::InputError>(call));
+    made = thrown<kerkis::InputError>([] { Communicator(MPI_COMM_WORLD, "of another thread"); });
   }).join();
+  CHECK_MESSAGE(contains(made, "a thread that did not initialise MPI makes communicator 'of another thread', but MPI "),
+                made);
   for (const std::string& text : texts) {
     CHECK_MESSAGE(contains(text, message("rank ", world.rank(), ": a thread that did not initialise MPI uses ")), text);
     CHECK_MESSAGE(contains(text, level == MPI_THREAD_SINGLE ? "with MPI_THREAD_SINGLE;" : "with MPI_THREAD_FUNNELED;"),

@@ -12,6 +12,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "thrown.hpp"
 
@@ -159,6 +160,33 @@ TEST_CASE("a program that holds only a part, and leaves it by an exception") {
     text = thrown<PeerError>([&] { kerkis::barrier(part).wait(); });
     CHECK(text == "rank 0: left its communicator by an exception");
   } catch (const std::range_error&) {
+  }
+}
+
+TEST_CASE("a rank that comes to a split when another has failed, and the rest have left it") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const int last = world.size() - 1;
+  if (last < 2) return;
+  const Communicator part = world.split(world.rank() == last ? 1 : 0, 0, "part");
+  if (world.rank() == last) {
+    std::this_thread::sleep_for(200ms);
+    CHECK_THROWS_AS(world.guard([] { throw std::range_error("no more food"); }), std::range_error);
+  } else {
+    if (world.rank() == 1) std::this_thread::sleep_for(600ms);
+    CHECK(thrown<PeerError>([&] { static_cast<void>(part.split(0, 0, "of part")); }) ==
+          kerkis::message("rank ", last, ": no more food"));
+  }
+}
+
+TEST_CASE("a rank that comes to a split when its deadline has passed for the others") {
+  const Communicator together(MPI_COMM_WORLD, "together", patient);
+  kerkis::barrier(together).wait();
+  const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.deadline = 700ms}});
+  if (world.rank() == 1) {
+    std::this_thread::sleep_for(1500ms);
+    CHECK(contains(thrown<PeerError>([&] { static_cast<void>(world.split(0, 0, "late")); }), "split #1"));
+  } else {
+    CHECK(contains(thrown<CommError>([&] { static_cast<void>(world.split(0, 0, "late")); }), "split #1"));
   }
 }
 

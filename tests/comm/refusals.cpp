@@ -202,6 +202,7 @@ TEST_CASE("communicators that can't be, and a peer that is not given") {
   refused([&] { Communicator(MPI_COMM_WORLD, "world", {.stage = second}); }, differ("stage", 0, 1));
   refused([&] { Communicator(MPI_COMM_WORLD, "world", {.largest_count = second ? 5U : 7U}); },
           differ("largest_count", 7, 5));
+  refused([&] { Communicator(MPI_COMM_WORLD, "world", {.check = second}); }, differ("check", 0, 1));
   MPI_Comm part = MPI_COMM_NULL, between = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, world.rank() == 0 ? 0 : 1, 0, &part);
   MPI_Intercomm_create(part, 0, MPI_COMM_WORLD, world.rank() == 0 ? 1 : 0, 0, &between);
@@ -241,6 +242,10 @@ TEST_CASE("times that mean nothing, and never") {
   refused([&] { kerkis::send(host, world, three, {.to = next, .deadline = -5ms}); }, "send", words);
   refused([&] { kerkis::receive(host, world, three, {.from = next, .deadline = -5ms}); }, "receive", words);
   refused([&] { kerkis::exchange(host, world, three, four, {.with = next, .deadline = -5ms}); }, "exchange", words);
+  refused([&] { kerkis::persistent_all_reduce(host, world, three, {.operation = kerkis::Reduction::bitwise_and}); },
+          "all_reduce: there is no bitwise and of floating-point numbers");
+  refused([&] { kerkis::persistent_all_reduce(host, world, three, {.shards = 77}); }, "all_reduce in place over ",
+          world.size(), " ranks: 77 shards, not one of each rank");
   refused([&] { kerkis::persistent_all_reduce(host, world, three, {.deadline = -5ms}); }, "persistent_all_reduce",
           words);
   refused([&] { kerkis::persistent_broadcast(host, world, three, {.deadline = -5ms}); }, "persistent_broadcast", words);

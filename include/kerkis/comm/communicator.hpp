@@ -28,13 +28,16 @@ class Communicator {
   Communicator() = default;
 
   /// Duplicates `user` (collective over it, under the deadline) and starts a progress engine: a root communicator.
-  /// `user` stays the caller's; while it is duplicated MPI returns its errors. Throws InputError without MPI, for
-  /// MPI_COMM_NULL and intercommunicators, for options that make no sense (`largest_count`, times of the WaitPolicy,
-  /// KERKIS_CHECK), and on all ranks if they differ where they may not; CommError if MPI fails or ranks do not come.
+  /// `user` stays the caller's; while it is duplicated MPI returns its errors. Throws InputError without MPI, on a
+  /// thread that MPI's level does not allow, for MPI_COMM_NULL and intercommunicators, for options that make no sense
+  /// (`largest_count`, times of the WaitPolicy, KERKIS_CHECK), and on all ranks if they differ where they may not;
+  /// CommError if MPI fails or ranks do not come.
   explicit Communicator(MPI_Comm user, std::string name = "world", CommunicatorOptions options = {},
                         std::source_location where = std::source_location::current()) {
     require(comm::mpi_is_alive(), "a Communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
     require(user != MPI_COMM_NULL, "a Communicator of MPI_COMM_NULL: this rank is in none");
+    const auto why = comm::why_no_mpi();
+    require(why.empty(), "a thread that did not initialise MPI makes communicator '", name, "', but ", why);
     int between_groups = 0;
     comm::check(MPI_Comm_test_inter(user, &between_groups), "MPI_Comm_test_inter");
     require(between_groups == 0,
@@ -62,14 +65,16 @@ class Communicator {
   /// progress engine. The call that MPI offers blocks without a deadline, so all ranks meet first in one that has it.
   Communicator split(int color, int key, std::string name,
                      std::source_location where = std::source_location::current()) const {
-    require(color >= 0, "split: color ", color, " is negative");
+    require(color >= 0, "split: color ", color,
+            " is negative; every rank is in a part: one that needs none takes a color of its own");
     if (!state_) return {};
     const int number = agree_on_number(where);
     return state_->engine->guard([&] {
       MPI_Comm part = MPI_COMM_NULL;
       if (const int code = MPI_Comm_split(native(), color, key, &part); code != MPI_SUCCESS)
         throw comm::failure(comm::mpi_text(code, message("split of '", this->name(), "' to make '", name,
-                                                         "', called at ", call_site(where), ": MPI_Comm_split")),
+                                                         "', called at ", call_site(where), ": MPI_Comm_split")) +
+                                comm::limit_of_mpich,
                             {.name = "split", .where = where, .axis = this->name()}, state_->engine->rank(),
                             comm::mpi_class(code));
       Communicator result;
@@ -122,10 +127,11 @@ class Communicator {
   const std::shared_ptr<State>& state() const { return state_; }
 
  private:
-  /// All ranks meet, under the deadline, and agree on a number for what they make.
+  /// All ranks meet, under the deadline, and agree on a number for what they make. They meet twice: one that gave up
+  /// in the first meeting does not come to the second, which another one that came late to the first waits for.
   int agree_on_number(const std::source_location& where) const {
     auto& engine = *state_->engine;
-    auto* const agreement = new Agreement(engine);
+    auto* const agreement = new Agreement(engine, native());
     auto& pending =
         engine.start(state_->group, {.name = "split", .where = where}, {}, std::unique_ptr<comm::Steps>(agreement),
                      [number = &agreement->number, native = native()](MPI_Request* request) {
@@ -134,17 +140,23 @@ class Communicator {
     pending.orphan_of = state_->group;
     engine.wait(pending);
     engine.remove(pending);
+    engine.poll();
     return engine.next_number() - 1;
   }
 
   struct Agreement final : comm::Steps {
-    explicit Agreement(comm::Engine& its_engine) : engine(its_engine), number(its_engine.next_number()) {}
-    bool next(MPI_Request&) override {
+    Agreement(comm::Engine& its_engine, MPI_Comm its_native)
+        : Steps(true), engine(its_engine), native(its_native), number(its_engine.next_number()) {}
+    bool next(MPI_Request& request) override {
       engine.take_number(number);
-      return true;
+      if (std::exchange(met_twice, true)) return true;
+      comm::check(MPI_Ibarrier(native, &request), "MPI_Ibarrier", engine.rank());
+      return false;
     }
     comm::Engine& engine;
+    MPI_Comm native;
     int number;
+    bool met_twice = false;
   };
 
   /// `native` is duplicated for a root communicator, else taken over.

@@ -145,7 +145,7 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
   using SendWire = Wire<Access::send, ExecutionSpace, Send>;
   using ReceiveWire = Wire<Access::write, ExecutionSpace, Receive>;
   using Kept = KeepExchange<SendWire, ReceiveWire>;
-  std::unique_ptr<Kept> steps(new (resources(communicator))
+  std::unique_ptr<Kept> steps(new (resources(communicator, fence))
                                   Kept(use<Access::send>(execution, communicator, send, fence),
                                        use<Access::write>(execution, communicator, receive, fenced)));
   return Request::start(communicator, operation, options.deadline, std::move(steps),

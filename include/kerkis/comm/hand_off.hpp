@@ -30,7 +30,7 @@ struct ReceiveOptions {
 namespace comm {
 
 inline void check_tag(const char* operation, const Communicator& communicator, int tag) {
-  const int largest = largest_tag(communicator);
+  const int largest = largest_tag(communicator, operation);
   require(tag >= 0 && tag <= largest, operation, ": tag ", tag, " is none of 0 to ", largest);
 }
 
@@ -131,7 +131,7 @@ Request receive(const ExecutionSpace& execution, const Communicator& communicato
                           [side = &steps->side()](MPI_Request* request) { return side->begin(request); });
   }
   using Kept = comm::KeepReceived<comm::Wire<comm::Access::write, ExecutionSpace, View>>;
-  std::unique_ptr<Kept> kept(new (comm::resources(communicator)) Kept(
+  std::unique_ptr<Kept> kept(new (comm::resources(communicator, fence)) Kept(
       comm::use<comm::Access::write>(execution, communicator, view, fence), options.received));
   const auto run = kept->wire().run(communicator);
   return Request::start(communicator, operation, options.deadline, std::move(kept),

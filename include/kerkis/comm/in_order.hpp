@@ -34,6 +34,12 @@ Request reduce_in_order(const ExecutionSpace& execution, const Communicator& com
   }
 }
 
+inline void check_shards_in_place(const char* operation, const Communicator& communicator, std::size_t shards) {
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  require(shards == 0 || shards == ranks, operation, " in place over ", ranks, " ranks: ", shards,
+          " shards, not one of each rank");
+}
+
 /// The same in place, of one shard per rank; a rank that receives a block has it where it lies in `view`.
 template <class Functor, class ExecutionSpace, class View>
 Request reduce_in_order(const ExecutionSpace& execution, const Communicator& communicator, Operation operation,
@@ -44,8 +50,7 @@ Request reduce_in_order(const ExecutionSpace& execution, const Communicator& com
     throw InputError(message(operation.name, " in order: elements of a half type take no functor"));
   } else {
     const auto ranks = static_cast<std::size_t>(communicator.size());
-    require(shape.shards == 0 || shape.shards == ranks, operation.name, " in place over ", ranks,
-            " ranks: ", shape.shards, " shards, not one of each rank");
+    check_shards_in_place(operation.name, communicator, shape.shards);
     shape.shards = ranks;
     const bool receives = shape.root < 0 || shape.root == communicator.rank();
     auto wires = keep(communicator, use<Access::read>(execution, communicator, view, fence, true, !receives),

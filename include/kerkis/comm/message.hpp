@@ -64,8 +64,8 @@ inline MPI_Datatype with_trailer(void* data, std::size_t count, MPI_Datatype ele
 }
 
 /// The largest tag of users; an eighth of MPI's tags above it are for the pieces of long messages.
-inline int largest_tag(const Communicator& communicator) {
-  int& known = resources(communicator)->largest_tag;
+inline int largest_tag(const Communicator& communicator, const char* operation = "a message") {
+  int& known = resources(communicator, operation)->largest_tag;
   if (known < 0) {
     void* value = nullptr;
     int found = 0;

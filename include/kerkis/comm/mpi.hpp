@@ -233,6 +233,11 @@ class ErrorsReturned {
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
 };
 
+/// For errors of calls that make communicators: MPI's own texts may not tell.
+inline constexpr const char* limit_of_mpich =
+    " (MPICH has 2,048 communicators for a process: a Communicator takes two of them, a part of one another, and each "
+    "one more in checking mode)";
+
 /// Duplicates a communicator: collective over it, and under the deadline. Throws CommError, without a rank if MPI
 /// fails: it does on all of them.
 inline MPI_Comm duplicate(MPI_Comm user, const Construction& construction, bool met) {
@@ -245,9 +250,7 @@ inline MPI_Comm duplicate(MPI_Comm user, const Construction& construction, bool 
   } catch (const CommError& error) {
     leak(std::move(copy));  // MPI may still write it
     if (error.mpi_class() == MPI_SUCCESS) throw;
-    throw construction.failure(message(construction.text(), ": MPI makes no duplicate: ", error.what(),
-                                       " (MPICH has 2,048 communicators for a process: a Communicator takes two of "
-                                       "them, a part of one another, and each one more in checking mode)"),
+    throw construction.failure(message(construction.text(), ": MPI makes no duplicate: ", error.what(), limit_of_mpich),
                                -1, error.mpi_class());
   }
   return *copy;

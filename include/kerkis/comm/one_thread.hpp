@@ -15,6 +15,17 @@
 
 namespace kerkis::comm {
 
+/// Nothing if this thread may call MPI, by the thread level that MPI gives; else why it may not.
+inline std::string_view why_no_mpi() noexcept {
+  int level = MPI_THREAD_MULTIPLE, is_main = 1;
+  if (mpi_is_alive()) MPI_Query_thread(&level);
+  if (level < MPI_THREAD_SERIALIZED) MPI_Is_thread_main(&is_main);
+  if (is_main != 0) return {};
+  return level == MPI_THREAD_SINGLE
+             ? "MPI was initialised with MPI_THREAD_SINGLE; other threads need MPI_THREAD_SERIALIZED"
+             : "MPI was initialised with MPI_THREAD_FUNNELED; other threads need MPI_THREAD_SERIALIZED";
+}
+
 /// For the checking mode: sees to it that one thread at a time is in the calls on a root communicator, which may be
 /// nested, and that it may call MPI. It never waits for a thread that uses the communicator; a visit, by a thread that
 /// uses another one, ends without waiting, and is waited for.
@@ -26,10 +37,7 @@ class OneThread {
   OneThread& operator=(const OneThread&) = delete;
 
   /// Nothing is checked before this.
-  void begin() {
-    checks_ = true;
-    MPI_Query_thread(&level_);
-  }
+  void begin() { checks_ = true; }
   bool checks() const { return checks_; }
 
   /// Whether this thread is inside now: false if another one is, or if this one may not call MPI. `call`, `operation`
@@ -40,7 +48,7 @@ class OneThread {
       ++depth_;
       return true;
     }
-    if (!may_call_mpi()) return false;
+    if (!why_no_mpi().empty()) return false;
     for (;;) {
       now = 0;
       if (inside_.compare_exchange_strong(now, self(), std::memory_order_acquire)) break;
@@ -92,27 +100,19 @@ class OneThread {
 
  private:
   [[gnu::noinline]] void refuse_another(const char* call) const {
-    if (another_is_inside() || !may_call_mpi()) throw refusal(call, "", {});
+    if (another_is_inside() || !why_no_mpi().empty()) throw refusal(call, "", {});
   }
   bool another_is_inside() const noexcept {
     const std::uintptr_t now = inside_.load(std::memory_order_relaxed);
     return now != 0 && (now & visitor) == 0 && now != self();
   }
-  /// By the thread level that MPI gives.
-  bool may_call_mpi() const noexcept {
-    int is_main = 1;
-    if (level_ < MPI_THREAD_SERIALIZED && mpi_is_alive()) MPI_Is_thread_main(&is_main);
-    return is_main != 0;
-  }
 
   /// For a thread that comes while another one is inside, or that may not call MPI.
   InputError refusal(const char* call, const char* operation, std::source_location where) const {
-    if (!another_is_inside() && !may_call_mpi())
+    if (const auto why = why_no_mpi(); !another_is_inside() && !why.empty())
       return InputError(message("rank ", rank_, ": a thread that did not initialise MPI uses communicator '", name_,
-                                "': it comes to ", words(call, operation, where.file_name(), where.line()),
-                                ", but MPI was initialised with ",
-                                level_ == MPI_THREAD_SINGLE ? "MPI_THREAD_SINGLE" : "MPI_THREAD_FUNNELED",
-                                "; other threads need MPI_THREAD_SERIALIZED"),
+                                "': it comes to ", words(call, operation, where.file_name(), where.line()), ", but ",
+                                why),
                         rank_, operation);
     return InputError(message("rank ", rank_, ": two threads use communicator '", name_,
                               "' at the same time: one comes to ",
@@ -137,7 +137,6 @@ class OneThread {
   bool checks_ = false;
   int rank_;
   std::string name_;
-  int level_ = MPI_THREAD_MULTIPLE;        // of MPI
   std::atomic<std::uintptr_t> inside_{0};  // the thread's `self()`, and whether it is a visitor; 0: nobody
   int depth_ = 0;                          // of nested calls, of the thread that is inside
   std::atomic<const char*> call_{""}, operation_{""}, file_{""};

@@ -10,7 +10,8 @@
 namespace kerkis {
 
 /// How a root communicator and all that are made from it work. Equal on all ranks; where a difference would cut
-/// messages differently (`largest_count`, `device_aware`, `stage`) it is an InputError on all of them.
+/// messages differently (`largest_count`, `device_aware`, `stage`), and for `check` and `strict_call_sites`, it is an
+/// InputError on all of them.
 /// See docs/contract.md for what they change.
 struct CommunicatorOptions {
   WaitPolicy wait{};  ///< how ranks wait, and for how long

@@ -30,7 +30,7 @@ namespace kerkis::comm {
 class Peers {
  public:
   /// Collective over `native`, under the deadline. Throws CommError, and InputError on every rank for a KERKIS_CHECK
-  /// that means nothing, or options that differ where that would cut messages differently. Sets what `options` leaves
+  /// that means nothing, or options that differ where they may not. Sets what `options` leaves
   /// open.
   Peers(MPI_Comm native, CommunicatorOptions& options, const Construction& construction) {
     if (options.watch) watch_ = std::make_unique<Watch>();
@@ -45,7 +45,7 @@ class Peers {
             "MPI_Iallgather");
       wait(request, construction);
     }
-    compare_cuts();
+    compare_options();
     find_hosts();
 
     const Host& host = hosts_[host_of_[own()]];
@@ -96,9 +96,9 @@ class Peers {
     std::array<char, 40> kernel;
     std::array<std::uint64_t, 3> namespaces;
     Cores cores;
-    std::int32_t check;                 // 1: checking, 2: call sites too, -1: nonsense
-    std::array<char, 28> asked;         // KERKIS_CHECK, or its beginning, and a zero
-    std::array<std::uint64_t, 3> cuts;  // options that decide how messages are cut
+    std::int32_t check;                  // 1: checking, 2: call sites too, -1: nonsense
+    std::array<char, 28> asked;          // KERKIS_CHECK, or its beginning, and a zero
+    std::array<std::uint64_t, 5> alike;  // options that decide how messages are cut, or what is compared
     std::uint64_t token;
     WatchAddress watch;
   };
@@ -117,8 +117,9 @@ class Peers {
     const std::string_view asked = text != nullptr ? text : "";
     asked.copy(card.asked.data(), card.asked.size() - 1);
     card.check = check_level(options, asked);
-    card.cuts = {options.largest_count, options.stage ? 1U : 0U,
-                 options.device_aware ? (*options.device_aware ? 1U : 0U) : 2U};
+    card.alike = {options.largest_count, options.stage ? 1U : 0U,
+                  options.device_aware ? (*options.device_aware ? 1U : 0U) : 2U, options.check ? 1U : 0U,
+                  options.strict_call_sites ? 1U : 0U};
     if (getrandom(&card.token, sizeof card.token, 0) != sizeof card.token)
       card.token = static_cast<std::uint64_t>(getpid()) << 32 ^ static_cast<std::uint64_t>(host_milliseconds());
     if (watch_) card.watch = watch_->address();
@@ -132,13 +133,13 @@ class Peers {
     return asked == "strict" ? 2 : -1;
   }
 
-  void compare_cuts() const {
-    constexpr const char* names[] = {"largest_count", "stage", "device_aware (2: unset)"};
-    const auto& first = cards_.front().cuts;
+  void compare_options() const {
+    constexpr const char* names[] = {"largest_count", "stage", "device_aware (2: unset)", "check", "strict_call_sites"};
+    const auto& first = cards_.front().alike;
     for (std::size_t rank = 1; rank < cards_.size(); ++rank)
       for (std::size_t i = 0; i < first.size(); ++i)
-        require(cards_[rank].cuts[i] == first[i], "a Communicator's options are equal on all ranks, but ", names[i],
-                " is ", first[i], " on rank 0 and ", cards_[rank].cuts[i], " on rank ", rank);
+        require(cards_[rank].alike[i] == first[i], "a Communicator's options are equal on all ranks, but ", names[i],
+                " is ", first[i], " on rank 0 and ", cards_[rank].alike[i], " on rank ", rank);
   }
 
   /// The cards are given up if the others don't come.

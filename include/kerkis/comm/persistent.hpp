@@ -140,6 +140,7 @@ class PersistentRequest {
   /// Begins a round. Throws InputError if one is under way, which goes on; CommError if MPI fails.
   [[nodiscard("kerkis: a round whose Request is dropped is waited for at once")]] Request start() {
     require(what_ != nullptr, "a persistent operation that was not made is started");
+    if (communicator_.poisoned()) communicator_.poll();
     require(!under_way(), what_->operation.name, ": a round is started before the last one is complete");
     Request round = what_->request == MPI_REQUEST_NULL ? what_->rounds->restart() : begin_round();
     last_ = round.operation();

@@ -34,21 +34,24 @@ PersistentRequest persistent_all_reduce(const ExecutionSpace& execution, const C
                                         const View& view, AllReduceOptions options = {},
                                         std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
-  comm::check_reduction<typename View::value_type, Functor>();
+  using Element = typename View::value_type;
+  comm::check_reduction<Element, Functor>();
+  constexpr bool in_float = comm::is_half<Element> && std::is_same_v<Functor, comm::Named>;
+  const auto reduction = comm::native_operation<std::conditional_t<in_float, float, Element>, Functor>(
+      communicator, options.operation, "all_reduce");
+  comm::check_shards_in_place("all_reduce", communicator, options.shards);
   comm::meet(communicator,
              {.name = "persistent_all_reduce",
-              .type = comm::datatype<typename View::value_type>(communicator).name,
+              .type = comm::datatype<Element>(communicator).name,
               .count = view.size(),
-              .reduction = std::is_same_v<Functor, comm::Named> ? comm::name_of(options.operation) : "functor",
+              .reduction = reduction.name,
               .where = where},
              options.deadline);
 #if MPI_VERSION >= 4
-  if constexpr (!comm::always_in_order<typename View::value_type, Functor>) {
+  if constexpr (!comm::always_in_order<Element, Functor>) {
     if (!options.reproducible && options.shards == 0 &&
         comm::repeats(communicator, view.size() <= communicator.options().largest_count)) {
       using Rounds = comm::WireRounds<comm::Access::read_write, ExecutionSpace, View>;
-      const auto reduction = comm::native_operation<typename View::non_const_value_type, Functor>(
-          communicator, options.operation, "all_reduce");
       return PersistentRequest::make(
           communicator, {.name = "all_reduce", .reduction = reduction.name, .where = where}, options.deadline,
           std::make_unique<Rounds>(execution, communicator, view, "kerkis::all_reduce", reduction.own),

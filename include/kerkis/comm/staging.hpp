@@ -42,8 +42,8 @@ const BufferSpace& buffers_of() {
   }
 }
 
-inline Resources* resources(const Communicator& communicator) {
-  return communicator.state() ? &communicator.state()->engine->resources() : nullptr;
+inline Resources* resources(const Communicator& communicator, const char* operation = "the start of an operation") {
+  return communicator.state() ? &communicator.state()->engine->resources(operation) : nullptr;
 }
 
 /// Sends a few numbers from memory of `MemorySpace` to itself: whether they come back as they went, within a second.

@@ -209,7 +209,9 @@ template <Access... access, class ExecutionSpace, class... Views>
 std::unique_ptr<KeepWires<Wire<access, ExecutionSpace, Views>...>>
 keep(const Communicator& communicator, const Use<access, ExecutionSpace, Views>&... uses) {
   using Kept = KeepWires<Wire<access, ExecutionSpace, Views>...>;
-  return std::unique_ptr<Kept>(new (resources(communicator)) Kept(uses...));
+  const char* operation = "the start of an operation";
+  ((operation = uses.fence != fenced ? uses.fence : operation), ...);
+  return std::unique_ptr<Kept>(new (resources(communicator, operation)) Kept(uses...));
 }
 
 }  // namespace kerkis::comm
