@@ -61,26 +61,29 @@ void copy_now(const ExecutionSpace& execution, const View& view, const Shape& sh
   fence(execution, packing ? "kerkis::pack" : "kerkis::unpack");
 }
 
-/// What an operation asks of a View: what a wire is made of. It refers to its arguments.
+/// What an operation asks of a View: what a wire is made of. It refers to what `use` was given.
 template <Access access, class ExecutionSpace, class View>
 struct Use {
   const ExecutionSpace& execution;
   const Communicator& communicator;
   const View& view;
   const char* fence;
-  bool on_host = false;  ///< the run lies in host memory also where MPI reaches the device's, for who computes with it
-  bool here = true;      ///< else this rank does not use it: the run has no elements
+  bool on_host;  ///< the run lies in host memory also where MPI reaches the device's, for who computes with it
+  bool here;     ///< else this rank does not use it: the run has no elements
 };
+
+/// Fences `execution`, unless its caller has: before any wire of the operation is made.
 template <Access access, class ExecutionSpace, class View>
 Use<access, ExecutionSpace, View> use(const ExecutionSpace& execution, const Communicator& communicator,
                                       const View& view, const char* fence, bool on_host = false, bool here = true) {
+  if (here && fence != fenced) comm::fence(execution, fence);
   return {execution, communicator, view, fence, on_host, here};
 }
 
 /// The elements of a View as one run in memory that MPI can reach, in the order of `shape_of`: the View's own memory
 /// where it has no gaps and is within reach, a buffer of the communicator's otherwise. (To send: or one element of a
-/// type that describes them all.) The execution-space instance has been fenced when the constructor returns, and again
-/// when `finish` has unpacked. The run stays where it is when the wire is moved.
+/// type that describes them all.) The execution-space instance has been fenced again when `finish` has unpacked. The
+/// run stays where it is when the wire is moved.
 template <Access access, class ExecutionSpace, class View>
 class Wire {
  public:
@@ -98,9 +101,8 @@ class Wire {
       host_reaches || Kokkos::SpaceAccessibility<ExecutionSpace, StagingSpace<ExecutionSpace>>::accessible,
       "kerkis: this back end of Kokkos has no host memory that the device reaches: copy to a host View yourself");
 
-  explicit Wire(const Use<access, ExecutionSpace, View>& use) : view_(use.here ? use.view : View()) {
-    if (!use.here) return;
-    if (use.fence != fenced) comm::fence(use.execution, use.fence);
+  explicit Wire(const Use<access, ExecutionSpace, View>& use) : view_(use.here ? use.view : View()), here_(use.here) {
+    if (!here_) return;
     const auto& state = use.communicator.state();
     const bool staged = state && state->engine->options().stage;
     bool aware = host_reaches;
@@ -113,15 +115,13 @@ class Wire {
   Run<Element> run(const Communicator& communicator) const {
     if (detour_ != nullptr) [[unlikely]]
       return detour_->run;
-    const bool any = view_.data() != nullptr;
-    return {const_cast<Element*>(view_.data()), any ? view_.size() : 0, type(communicator)};
+    return {const_cast<Element*>(view_.data()), here_ ? view_.size() : 0, type(communicator)};
   }
 
   /// Of the elements of a View that MPI reads where the caller could write; else 0.
   std::uint64_t checksum() const {
     if constexpr (only_reads && host_reaches)
-      return detour_ != nullptr || view_.data() == nullptr ? 0
-                                                           : checksum_of(view_.data(), view_.size() * sizeof(Element));
+      return detour_ != nullptr || !here_ ? 0 : checksum_of(view_.data(), view_.size() * sizeof(Element));
     return 0;
   }
 
@@ -179,6 +179,7 @@ class Wire {
 
   View view_;
   std::unique_ptr<Detour> detour_;  // null: the run is the View's memory
+  bool here_;
 };
 
 /// Keeps wires until an operation is complete, and finishes them.
