@@ -22,7 +22,7 @@ struct Sides {
 };
 
 /// What an operation owns until it is complete, and what it does on the way there.
-class Steps {
+class Steps : public InPieces {
  public:
   /// `several`: `next` starts more MPI operations, so that `poll` has to move it on. MPI matches the collectives on a
   /// communicator by their order, and ranks reach the later steps of one at different times: those that are called
@@ -31,13 +31,6 @@ class Steps {
   Steps(const Steps&) = delete;
   Steps& operator=(const Steps&) = delete;
   virtual ~Steps() = default;
-
-  /// In memory that is used again: every operation has steps, and the general allocator costs a tenth of a small one.
-  /// `owner` may be null.
-  static void* operator new(std::size_t bytes, Resources* owner) { return Resources::new_piece(owner, bytes); }
-  static void operator delete(void* steps, Resources*) { Resources::free_piece(steps); }
-  static void* operator new(std::size_t bytes) { return Resources::new_piece(nullptr, bytes); }
-  static void operator delete(void* steps) { Resources::free_piece(steps); }
 
   /// MPI has completed `request`. Starts the next MPI operation in it and returns false, or finishes (unpacks what has
   /// come) and returns true. With false and MPI_REQUEST_NULL it has requests of its own under way, and is called again

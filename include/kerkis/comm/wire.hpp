@@ -142,10 +142,12 @@ class Wire {
 
  private:
   /// Where the elements are if not in the View.
-  struct Detour {
+  struct Detour : InPieces {
+    Detour(const ExecutionSpace& its_execution, const Shape& its_shape, const Run<Element>& its_run)
+        : execution(its_execution), shape(its_shape), run(its_run) {}
     ExecutionSpace execution;
     Shape shape;
-    Block buffer;  // of none: the run is one element of a type made for the View
+    Block buffer;  // none: the run is one element of a type made for the View
     Run<Element> run;
   };
 
@@ -161,7 +163,7 @@ class Wire {
                                   [[maybe_unused]] bool aware) {
     Run<Element> run{const_cast<Element*>(view_.data()), view_.size(), type(use.communicator)};
     const std::size_t bytes = run.count * sizeof(Element);
-    detour_ = std::make_unique<Detour>(Detour{use.execution, shape_of(view_), {}, run});
+    detour_.reset(new (resources(use.communicator)) Detour(use.execution, shape_of(view_), run));
     if constexpr (access == Access::send && host_reaches)
       if (!staged && bytes > typed_from && bytes <= typed_to) {
         MPI_Datatype& type = detour_->run.type.native;
