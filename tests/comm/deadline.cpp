@@ -376,11 +376,13 @@ TEST_CASE("a communicator that is being made reports too, and names its deadline
     CHECK_MESSAGE((last || contains(text, "; which ranks have not come is unknown: ")), text);
     CHECK(text.find("still waits") == text.rfind("still waits"));
   }
-  // The last rank comes too late, and finds the first step done.
+  // The last rank comes too late, and finds the first step done. Open MPI loses the order of what follows on the
+  // communicator that was to be duplicated: nothing does here.
+  const Communicator other(MPI_COMM_WORLD, "other");
   if (last) std::this_thread::sleep_for(1s);
   const int line = __LINE__ + 2;
   try {
-    const Communicator never(sound.native(), "new", {.wait = {.deadline = last ? 500ms : 300ms}});
+    const Communicator never(other.native(), "new", {.wait = {.deadline = last ? 500ms : 300ms}});
     FAIL_CHECK("no deadline");
   } catch (const CommError& error) {
     const std::string text = error.what();

@@ -76,10 +76,10 @@ class Table {
   /// fed back in training.
   [[nodiscard]] constexpr bool well_formed() const { return misfit().what.empty(); }
 
-  /// What does not fit together, in words, and the stage at fault (-1: none).
+  /// What does not fit together.
   struct Misfit {
-    std::string_view what;  ///< "" if all fits
-    int stage = -1;
+    std::string_view what;  ///< in words; "" if all fits
+    int stage = -1;         ///< the one at fault; -1: none
   };
   /// The first that is not as `well_formed` says.
   [[nodiscard]] constexpr Misfit misfit() const {
