@@ -115,13 +115,20 @@ class Wire {
   Run<Element> run(const Communicator& communicator) const {
     if (detour_ != nullptr) [[unlikely]]
       return detour_->run;
-    return {const_cast<Element*>(view_.data()), here_ ? view_.size() : 0, type(communicator)};
+    Run<Element> run{const_cast<Element*>(view_.data()), here_ ? view_.size() : 0, type(communicator)};
+    if (made_ != MPI_DATATYPE_NULL) [[unlikely]] {
+      run.count = 1;
+      run.type.native = made_;
+    }
+    return run;
   }
 
   /// Of the elements of a View that MPI reads where the caller could write; else 0.
   std::uint64_t checksum() const {
     if constexpr (only_reads && host_reaches)
-      return detour_ != nullptr || !here_ ? 0 : checksum_of(view_.data(), view_.size() * sizeof(Element));
+      return detour_ != nullptr || made_ != MPI_DATATYPE_NULL || !here_
+                 ? 0
+                 : checksum_of(view_.data(), view_.size() * sizeof(Element));
     return 0;
   }
 
@@ -147,7 +154,7 @@ class Wire {
         : execution(its_execution), shape(its_shape), run(its_run) {}
     ExecutionSpace execution;
     Shape shape;
-    Block buffer;  // none: the run is one element of a type made for the View
+    Block buffer;
     Run<Element> run;
   };
 
@@ -157,20 +164,19 @@ class Wire {
       result.order = first_index_fastest<View> ? "first index fastest" : "last index fastest";
     return result;
   }
-  bool packed() const { return detour_ != nullptr && detour_->buffer.data() != nullptr; }
+  bool packed() const { return detour_ != nullptr; }
 
   [[gnu::noinline]] void go_round(const Use<access, ExecutionSpace, View>& use, bool staged,
                                   [[maybe_unused]] bool aware) {
     Run<Element> run{const_cast<Element*>(view_.data()), view_.size(), type(use.communicator)};
     const std::size_t bytes = run.count * sizeof(Element);
-    detour_.reset(new (resources(use.communicator)) Detour(use.execution, shape_of(view_), run));
     if constexpr (access == Access::send && host_reaches)
       if (!staged && bytes > typed_from && bytes <= typed_to) {
-        MPI_Datatype& type = detour_->run.type.native;
-        type = use.communicator.state()->engine->objects().strided(detour_->shape, type, sizeof(Element));
-        detour_->run.count = 1;
+        auto& objects = use.communicator.state()->engine->objects();
+        made_ = objects.strided(shape_of(view_), run.type.native, sizeof(Element));
         return;
       }
+    detour_.reset(new (resources(use.communicator)) Detour(use.execution, shape_of(view_), run));
     const BufferSpace* space = &buffers_of<StagingSpace<ExecutionSpace>>();
     if constexpr (!host_reaches)
       if (aware && !staged) space = &buffers_of<typename View::memory_space>();
@@ -182,6 +188,7 @@ class Wire {
   View view_;
   std::unique_ptr<Detour> detour_;  // null: the run is the View's memory
   bool here_;
+  MPI_Datatype made_ = MPI_DATATYPE_NULL;  // for the View: one element of it is the run
 };
 
 /// Keeps wires until an operation is complete, and finishes them.
