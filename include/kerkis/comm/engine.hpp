@@ -134,6 +134,7 @@ class alignas(64) Engine : public Announcer {
     pending.orphan_of = std::move(group);
     abandoned(pending.operation);
   }
+
   /// Moves an operation on as far as it goes without waiting; says whether it is complete.
   bool advance(Pending& operation) {
     const Inside here = inside("a test of", operation.operation);

@@ -74,14 +74,7 @@ class Environment {
     std::array<int, 3> outcome{priority, -status, clean ? 1 : 0};
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Iallreduce(MPI_IN_PLACE, outcome.data(), 3, MPI_INT, MPI_MIN, world_, &request);
-    const auto limit = status == 0 ? options_.deadline : options_.grace;
-    bool all_here = complete(request, std::min(limit, options_.first_report));
-    if (!all_here && limit > options_.first_report) {
-      comm::print_error(message("rank ", rank_, " still waits: the end of the program, waited ",
-                                comm::tenths(options_.first_report.count()), " s; some ranks have not come to it"));
-      all_here = complete(request, limit - options_.first_report);
-    }
-    if (!all_here) {
+    if (!complete(request, status == 0 ? options_.deadline : options_.grace)) {
       comm::print_error(message("rank ", rank_, ": ", text, text.empty() ? "" : "; ",
                                 "the other ranks did not come to the end: the job is aborted"));
       abort(status == 0 ? 1 : status);
@@ -136,9 +129,12 @@ class Environment {
   }
 
   /// An MPI that fails at the end counts as ranks that do not come.
-  static bool complete(MPI_Request& request, std::chrono::milliseconds limit) {
+  bool complete(MPI_Request& request, std::chrono::milliseconds limit) const {
     try {
-      return comm::completes_within(request, limit);
+      return comm::completes_within(request, limit, {}, options_.first_report, [&] {
+        return message("rank ", rank_, " still waits: the end of the program, waited ",
+                       comm::tenths(options_.first_report.count()), " s; some ranks have not come to it");
+      });
     } catch (const Error&) {
       return false;
     }

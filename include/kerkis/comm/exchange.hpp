@@ -33,12 +33,12 @@ class KeepExchange final : public Steps {
       : send_(send), receive_(receive), out_(send_.run(send.communicator)), in_(receive_.run(receive.communicator)) {}
 
   int begin(int to, int from, int tag, MPI_Comm native, MPI_Request* request) {
-    const int code = MPI_Irecv(in_.data, static_cast<int>(in_.count), in_.type, from, tag, native, request);
+    const int code = MPI_Irecv(in_.data, static_cast<int>(in_.count), in_.type.native, from, tag, native, request);
     if (code != MPI_SUCCESS) return code;
-    return MPI_Isend(out_.data, static_cast<int>(out_.count), out_.type, to, tag, native, &sent_);
+    return MPI_Isend(out_.data, static_cast<int>(out_.count), out_.type.native, to, tag, native, &sent_);
   }
   void came(const MPI_Status& status) override {
-    if (!received_) count_ = elements_of(status, in_.type, sizeof(typename ReceiveWire::Element));
+    if (!received_) count_ = elements_of(status, in_.type.native, sizeof(typename ReceiveWire::Element));
   }
   bool next(MPI_Request& request) override {
     if (!std::exchange(received_, true)) {
@@ -55,18 +55,9 @@ class KeepExchange final : public Steps {
   std::uint64_t checksum() const override { return send_.checksum(); }
 
  private:
-  /// What MPI is told of a run.
-  struct Part {
-    template <class Element>
-    Part(const Run<Element>& run) : data(run.data), count(run.count), type(run.type.native) {}
-    void* data;
-    std::size_t count;
-    MPI_Datatype type;
-  };
-
   SendWire send_;
   ReceiveWire receive_;
-  Part out_, in_;
+  AnyRun out_, in_;
   MPI_Request sent_ = MPI_REQUEST_NULL;
   std::size_t count_ = 0;
   bool received_ = false;

@@ -34,6 +34,7 @@ Request reduce_in_order(const ExecutionSpace& execution, const Communicator& com
   }
 }
 
+/// Throws InputError unless `shards` are 0 or one of each rank.
 inline void check_shards_in_place(const char* operation, const Communicator& communicator, std::size_t shards) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   require(shards == 0 || shards == ranks, operation, " in place over ", ranks, " ranks: ", shards,

@@ -147,6 +147,16 @@ inline bool completes_within(MPI_Request& request, std::chrono::milliseconds lim
   }
 }
 
+/// The same; what `report()` says is printed once, after `first_report`, if that is before `limit`.
+template <class Report>
+bool completes_within(MPI_Request& request, std::chrono::milliseconds limit, const WaitPolicy& policy,
+                      std::chrono::milliseconds first_report, const Report& report) {
+  if (completes_within(request, std::min(first_report, limit), policy)) return true;
+  if (limit <= first_report) return false;
+  print_error(report());
+  return completes_within(request, limit - first_report, policy);
+}
+
 /// Asks MPI to withdraw a receive, and says whether it is withdrawn, and null (a persistent one inactive): else it has
 /// its message, or that is coming in. MPI decides without the help of other ranks, at once or within a few tests.
 /// Returns the MPI code.
@@ -205,12 +215,10 @@ inline void await(MPI_Request& request, const Construction& construction, bool m
                    met ? "all ranks have come to it, but not all to its end"
                        : "which ranks have not come is unknown: until it is made they do not see each other");
   };
-  const auto first = std::min(policy.first_report, policy.deadline), rest = policy.deadline - first;
-  if (completes_within(request, first, policy)) return;
-  if (rest.count() > 0) {
-    print_error(message("rank ", construction.rank, " still waits: ", report(first)));
-    if (completes_within(request, rest, policy)) return;
-  }
+  const auto first_report = [&] {
+    return message("rank ", construction.rank, " still waits: ", report(policy.first_report));
+  };
+  if (completes_within(request, policy.deadline, policy, policy.first_report, first_report)) return;
   throw construction.failure(report(policy.deadline), construction.rank);
 }
 

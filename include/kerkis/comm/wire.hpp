@@ -92,7 +92,6 @@ class Wire {
   static_assert(only_reads || !std::is_const_v<typename View::value_type>,
                 "kerkis: communication writes to this View, which must not be const");
   using Element = typename View::non_const_value_type;
-  static constexpr bool only_writes = access == Access::write;
   static constexpr bool host_reaches =
       Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename View::memory_space>::accessible;
   static_assert(host_reaches || Kokkos::SpaceAccessibility<ExecutionSpace, typename View::memory_space>::accessible,

@@ -161,9 +161,9 @@ class Poller final : public ContextUser {
     if (waiter->request.pending()) refused_.push_back(std::move(waiter));
   }
 
-  /// Tests once, and completes the handler if that ends the wait. Other things are moved on, and
-  /// failures seen, at every `tests_per_poll`-th. After a peer's failure the operation has a moment to complete all
-  /// the same, since the peer may have done its part before.
+  /// Tests once, and completes the handler if that ends the wait. Other things are moved on, and failures seen, at
+  /// every `tests_per_poll`-th. After a peer's failure the operation has a moment to complete all the same, since the
+  /// peer may have done its part before.
   bool outcome(Waiter& waiter) {
     std::exception_ptr error;
     try {
