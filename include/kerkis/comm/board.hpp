@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
+#include <source_location>
 #include <string>
 #include <type_traits>
 
@@ -55,10 +55,12 @@ class Board {
   static constexpr int place_count = 64;
 
   /// All ranks of the host give the same `name`, which `forget_name` takes away once all have done so.
-  Board(std::size_t ranks, std::size_t own, std::string name) : name_(std::move(name)), ranks_(ranks), own_(own) {
+  Board(std::size_t ranks, std::size_t own, std::string name) : name_(std::move(name)), ranks_(ranks) {
     if (ranks > 1) map_shared();
     if (slots_ == nullptr) map(-1, MAP_PRIVATE | MAP_ANONYMOUS);
-    if (slots_ != nullptr) slots_[own_].pid.store(getpid(), std::memory_order_release);
+    if (slots_ == nullptr) return;
+    mine_ = &slots_[own];
+    mine_->pid.store(getpid(), std::memory_order_release);
   }
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
@@ -72,26 +74,21 @@ class Board {
 
   /// `group` numbers the communicator, in one way for the life of the board: a newer one has a larger number.
   void enter(int group, const Operation& operation) noexcept {
-    if (slots_ == nullptr) return;
-    Slot& slot = slots_[own_];
-    const Key key{operation.name, operation.where.file_name(), operation.where.line(), group};
+    if (mine_ == nullptr) return;
+    const Key key{operation.name, operation.where, group};
     const std::size_t site = key.place();
-    const auto version = slot.version.load(std::memory_order_relaxed);
-    slot.version.store(version + 1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);
-    if (!(keys_[site] == key)) {
+    if (!(keys_[site] == key)) [[unlikely]] {
       keys_[site] = key;
-      write(slot.sites[site], group, operation);
+      write(site, group, operation);
     }
-    slot.site.store(site, std::memory_order_relaxed);
-    slot.sequence.store(operation.sequence, std::memory_order_relaxed);
-    slot.milliseconds.store(host_milliseconds(), std::memory_order_relaxed);
-    Place& place = slot.places[place_of(group)];
-    if (operation.collective && group >= place.group.load(std::memory_order_relaxed)) {
-      place.group.store(group, std::memory_order_relaxed);
-      place.sequence.store(operation.sequence, std::memory_order_relaxed);
-    }
-    slot.version.store(version + 2, std::memory_order_release);
+    mine_->milliseconds.store(host_milliseconds(), std::memory_order_relaxed);
+    mine_->entered.store(operation.sequence * site_count + site, std::memory_order_release);
+    if (!operation.collective) return;
+    Place& place = mine_->places[place_of(group)];
+    const auto there = place.group.load(std::memory_order_relaxed);
+    if (there < group) [[unlikely]]
+      place.give_to(group);
+    if (there <= group) place.sequence.store(operation.sequence, std::memory_order_release);
   }
 
   PeerState read(std::size_t rank, int group) const {
@@ -101,24 +98,27 @@ class Board {
     state.process = process_state(static_cast<int>(slot.pid.load(std::memory_order_acquire)));
     if (state.process == ProcessState::unknown) return state;
     for (int attempt = 0; attempt < 1000; ++attempt) {  // the rank may have ended while it wrote
-      const auto version = slot.version.load(std::memory_order_acquire);
-      if (version == 0) {  // it has entered nothing
+      const auto entered = slot.entered.load(std::memory_order_acquire);
+      if (entered == 0) {
         state.sequence = 0;
         break;
       }
-      const auto site = slot.site.load(std::memory_order_relaxed) % site_count;
+      const auto version = slot.version.load(std::memory_order_acquire);
       Words words;
-      for (std::size_t i = 0; i < words.size(); ++i) words[i] = slot.sites[site][i].load(std::memory_order_relaxed);
-      const auto sequence = slot.sequence.load(std::memory_order_relaxed);
+      for (std::size_t i = 0; i < words.size(); ++i)
+        words[i] = slot.sites[entered % site_count][i].load(std::memory_order_relaxed);
       const auto milliseconds = slot.milliseconds.load(std::memory_order_relaxed);
       const Place& place = slot.places[place_of(group)];
-      const auto of_group = place.group.load(std::memory_order_relaxed);
-      const auto on_group = static_cast<std::int64_t>(place.sequence.load(std::memory_order_relaxed));
+      const auto of_group = place.group.load(std::memory_order_acquire);
+      const auto on_group = static_cast<std::int64_t>(place.sequence.load(std::memory_order_acquire));
       std::atomic_thread_fence(std::memory_order_acquire);
-      if (version % 2 != 0 || version != slot.version.load(std::memory_order_relaxed)) continue;
+      if (version % 2 != 0 || version != slot.version.load(std::memory_order_relaxed) ||
+          of_group != place.group.load(std::memory_order_relaxed) ||
+          entered != slot.entered.load(std::memory_order_relaxed))
+        continue;
       state.entered_any = 1;
       state.last = std::bit_cast<Site>(words);
-      state.last_sequence = sequence;
+      state.last_sequence = entered / site_count;
       state.sequence = of_group == group ? on_group : of_group < group ? 0 : -1;
       state.age = std::max<std::int64_t>(0, host_milliseconds() - milliseconds);
       break;
@@ -133,35 +133,47 @@ class Board {
   struct Place {
     std::atomic<std::int64_t> group;
     std::atomic<std::uint64_t> sequence;
+
+    // Who reads the sequence 0 sees afterwards that it is no longer that of the group before.
+    void give_to(std::int64_t next) {
+      group.store(-1, std::memory_order_relaxed);
+      sequence.store(0, std::memory_order_release);
+      group.store(next, std::memory_order_release);
+    }
   };
   struct alignas(64) Slot {
-    std::atomic<std::uint64_t> version;  // odd while the others are written
-    std::atomic<std::uint64_t> site, sequence;
-    std::atomic<std::int64_t> milliseconds;
-    std::array<Place, place_count> places;  // that of the root communicator is in the first cache line
+    std::atomic<std::uint64_t> entered;      // last: its sequence * site_count + its place in `sites`; 0: nothing yet
+    std::atomic<std::int64_t> milliseconds;  // when
+    std::atomic<std::uint64_t> version;      // odd while one of `sites` is written
+    std::array<Place, place_count> places;   // that of the root communicator is in the first cache line
     std::array<SharedWords, site_count> sites;
     std::atomic<std::int64_t> pid;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::is_trivially_copyable_v<Site>);
 
-  /// What is at a place of `sites`: names and files are literals, so that their addresses tell them apart.
+  /// What is at a place of `sites`. Names are literals, and a source_location is the address of one, so that addresses
+  /// tell call sites apart: what they point to is not looked at.
   struct Key {
-    const char* name = nullptr;
-    const char* file = nullptr;
-    std::uint_least32_t line = 0;
-    int group = 0;
+    using Address = std::array<std::uintptr_t, sizeof(std::source_location) / sizeof(std::uintptr_t)>;
 
+    Key() = default;
+    Key(const char* its_name, const std::source_location& its_where, int its_group)
+        : name(its_name), where(std::bit_cast<Address>(its_where)), group(its_group) {}
     bool operator==(const Key&) const = default;
     std::size_t place() const {
-      return (std::hash<const char*>()(name) / 8 + std::hash<const char*>()(file) / 8 + line * 7 +
-              static_cast<std::size_t>(group)) %
-             site_count;
+      std::size_t sum = std::bit_cast<std::uintptr_t>(name) / 8 + static_cast<std::size_t>(group);
+      for (const std::uintptr_t part : where) sum += part / 8;
+      return sum % site_count;
     }
+
+    const char* name = nullptr;
+    Address where{};
+    int group = 0;
   };
 
   static std::size_t place_of(std::int64_t group) { return static_cast<std::uint64_t>(group) % place_count; }
 
-  static void write(SharedWords& to, int group, const Operation& operation) {
+  [[gnu::noinline]] void write(std::size_t place, int group, const Operation& operation) {
     Site site{};
     const char* const file = operation.where.file_name();
     const char* const slash = std::strrchr(file, '/');
@@ -171,7 +183,11 @@ class Board {
     site.line = operation.where.line();
     site.group = group;
     const auto words = std::bit_cast<Words>(site);
-    for (std::size_t i = 0; i < words.size(); ++i) to[i].store(words[i], std::memory_order_relaxed);
+    const auto version = mine_->version.load(std::memory_order_relaxed);
+    mine_->version.store(version + 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    for (std::size_t i = 0; i < words.size(); ++i) mine_->sites[place][i].store(words[i], std::memory_order_relaxed);
+    mine_->version.store(version + 2, std::memory_order_release);
   }
 
   template <std::size_t size>
@@ -194,10 +210,11 @@ class Board {
     close(file);
   }
 
-  std::string name_;
-  std::size_t ranks_, own_;
-  Slot* slots_ = nullptr;
+  Slot* mine_ = nullptr;  // of `slots_`
   std::array<Key, site_count> keys_{};
+  std::string name_;
+  std::size_t ranks_;
+  Slot* slots_ = nullptr;
 };
 
 }  // namespace kerkis::comm
