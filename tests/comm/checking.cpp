@@ -303,7 +303,7 @@ TEST_CASE("a rank that only polls, hand-offs between, dropped and detached reque
 class TwoSums final : public kerkis::comm::Steps {
  public:
   TwoSums(MPI_Comm native, View<int> view) : Steps(true), native_(native), view_(std::move(view)) {}
-  bool next(MPI_Request& request) override {
+  bool next(MPI_Request& request, const MPI_Status&) override {
     if (std::exchange(second_, true)) return true;
     MPI_Iallreduce(MPI_IN_PLACE, view_.data(), 1, MPI_INT, MPI_SUM, native_, &request);
     return false;
@@ -446,7 +446,7 @@ struct Gate {
 class Held final : public kerkis::comm::Steps {
  public:
   explicit Held(Gate& gate) : Steps(true), gate_(gate) {}
-  bool next(MPI_Request&) override {
+  bool next(MPI_Request&, const MPI_Status&) override {
     gate_.reached = true;
     return gate_.open;
   }

@@ -74,7 +74,8 @@ class Announcer {
   /// Unless `code` is MPI_SUCCESS, poisons the communicator, tells the other ranks and throws CommError: MPI leaves
   /// open what still works.
   void check_operation(int code, const Operation& operation) {
-    if (code != MPI_SUCCESS) give_up(failure(mpi_text(code, operation.text()), operation, rank(), mpi_class(code)));
+    if (code != MPI_SUCCESS) [[unlikely]]
+      give_up(failure(mpi_text(code, operation.text()), operation, rank(), mpi_class(code)));
   }
 
   /// An exception has abandoned it. In `guard` that exception itself is announced instead, if it gets there.
@@ -86,7 +87,7 @@ class Announcer {
 
  protected:
   ~Announcer() = default;
-  [[noreturn]] void give_up(const CommError& error) {
+  [[noreturn, gnu::cold]] void give_up(const CommError& error) {
     announce(error);
     throw error;
   }

@@ -118,8 +118,8 @@ class AllPieces final : public Steps {
     for (std::size_t i = 0; i < others_.size() && code == MPI_SUCCESS; ++i) code = begin_piece(i + 1, &others_[i]);
     return code;
   }
-  bool next(MPI_Request& request) override {
-    if (waited_ == others_.size()) return rest_ == nullptr || rest_->next(request);
+  bool next(MPI_Request& request, const MPI_Status& status) override {
+    if (waited_ == others_.size()) return rest_ == nullptr || rest_->next(request, status);
     request = others_[waited_++];
     return false;
   }
@@ -135,7 +135,7 @@ class AllPieces final : public Steps {
 template <class Begin>
 Request start_pieces(const Communicator& communicator, const Operation& operation, std::chrono::milliseconds deadline,
                      std::size_t number, std::unique_ptr<Steps> steps, const Begin& begin) {
-  if (number == 1)
+  if (number == 1) [[likely]]
     return Request::start(communicator, operation, deadline, std::move(steps),
                           [begin](MPI_Request* request) { return begin(std::size_t{0}, request); });
   auto* const all = new AllPieces(number, std::move(steps));
@@ -148,9 +148,9 @@ template <class Owned>
 class And final : public Steps {
  public:
   And(Owned owned, std::unique_ptr<Steps> rest) : owned_(std::move(owned)), rest_(std::move(rest)) {}
-  bool next(MPI_Request& request) override {
+  bool next(MPI_Request& request, const MPI_Status& status) override {
     owned_.finish();
-    return rest_ == nullptr || rest_->next(request);
+    return rest_ == nullptr || rest_->next(request, status);
   }
   std::uint64_t checksum() const override { return rest_ != nullptr ? rest_->checksum() : 0; }
 

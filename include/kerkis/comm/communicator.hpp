@@ -147,7 +147,7 @@ class Communicator {
   struct Agreement final : comm::Steps {
     Agreement(comm::Engine& its_engine, MPI_Comm its_native)
         : Steps(true), engine(its_engine), native(its_native), number(its_engine.next_number()) {}
-    bool next(MPI_Request& request) override {
+    bool next(MPI_Request& request, const MPI_Status&) override {
       engine.take_number(number);
       if (std::exchange(met_twice, true)) return true;
       comm::check(MPI_Ibarrier(native, &request), "MPI_Ibarrier", engine.rank());

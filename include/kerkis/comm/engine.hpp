@@ -97,14 +97,22 @@ class alignas(64) Engine : public Announcer {
   Pending& start(const std::shared_ptr<Group>& group, const Operation& operation, std::chrono::milliseconds deadline,
                  std::unique_ptr<Steps> steps, const Begin& begin) {
     const Inside here = inside("the start of", operation);
-    Pending& pending = prepare(*group, operation, deadline, std::move(steps));
+    require_deadline(operation.name, deadline);
+    if (poisoned()) [[unlikely]]
+      poll();
+    Pending& pending = operations_.begin();
+    pending.steps = std::move(steps);
+    pending.group = group.get();
+    pending.deadline = deadline;
     const bool later = operation.collective && (options_.check || group->several > 0 || !group->waiting.empty());
     try {
       // First of all, so that the data moves while the rest is written down.
       const int code = later ? MPI_SUCCESS : begin(&pending.request);
       write_down(pending, operation, code);
-      if (later) defer(pending, std::unique_ptr<Deferred>(new DeferredCall<Begin>(begin)));
-      if (!later && pending.several) count_several(pending, 1);
+      if (later) [[unlikely]]
+        defer(pending, std::unique_ptr<Deferred>(new DeferredCall<Begin>(begin)));
+      if (!later && pending.several) [[unlikely]]
+        count_several(pending, 1);
     } catch (const std::exception& error) {
       pending.orphan_of = group;
       announce(error);
@@ -115,8 +123,10 @@ class alignas(64) Engine : public Announcer {
 
   /// Forgets a complete operation, or one that is given up: what a visit does not look at.
   void remove(Pending& pending) {
-    if (!pending.complete) finish(pending);
-    if (pending.detached) --moved_by_poll_;
+    if (!pending.complete) [[unlikely]]
+      finish(pending);
+    if (pending.detached) [[unlikely]]
+      --moved_by_poll_;
     operations_.end(pending);
   }
 
@@ -183,21 +193,12 @@ class alignas(64) Engine : public Announcer {
 
  private:
   // Apart from `start`, which is compiled for every operation.
-  [[gnu::noinline]] Pending& prepare(Group& group, const Operation& operation, std::chrono::milliseconds deadline,
-                                     std::unique_ptr<Steps> steps) {
-    require_deadline(operation.name, deadline);
-    if (poisoned()) poll();
-    Pending& pending = operations_.begin();
-    pending.steps = std::move(steps);
-    pending.group = &group;
-    pending.deadline = deadline;
-    return pending;
-  }
   [[gnu::noinline]] void write_down(Pending& pending, const Operation& operation, int code) {
     pending.operation = operation;
     if (pending.steps != nullptr) {
       pending.several = pending.steps->several();
-      if (options_.check) pending.checksum = pending.steps->checksum();
+      if (options_.check) [[unlikely]]
+        pending.checksum = pending.steps->checksum();
     }
     enter(*pending.group, pending.operation);
     check_operation(code, pending.operation);
@@ -225,10 +226,7 @@ class alignas(64) Engine : public Announcer {
       check_operation(code, operation.operation);
       bool last = true;
       try {
-        if (operation.steps) {
-          operation.steps->came(operation.status);
-          last = operation.steps->next(operation.request);
-        }
+        if (operation.steps) last = operation.steps->next(operation.request, operation.status);
       } catch (const std::exception& error) {
         const auto* const known = dynamic_cast<const CommError*>(&error);
         const CommError of_this = failure(message(operation.operation.text(), ": ", error.what()), operation.operation,
@@ -265,7 +263,7 @@ class alignas(64) Engine : public Announcer {
     if (operation.operation.collective) operation.group->several += change;
   }
 
-  void defer(Pending& pending, std::unique_ptr<Deferred> deferred) {
+  [[gnu::noinline]] void defer(Pending& pending, std::unique_ptr<Deferred> deferred) {
     pending.deferred = std::move(deferred);
     ++moved_by_poll_;
     pending.group->waiting.push_back(&pending);
@@ -296,7 +294,8 @@ class alignas(64) Engine : public Announcer {
   }
 
   void finish(Pending& operation) {
-    if (operation.several) count_several(operation, -1);
+    if (operation.several) [[unlikely]]
+      count_several(operation, -1);
     operation.complete = true;
     operation.steps.reset();
   }

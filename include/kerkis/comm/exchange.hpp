@@ -37,12 +37,9 @@ class KeepExchange final : public Steps {
     if (code != MPI_SUCCESS) return code;
     return MPI_Isend(out_.data, static_cast<int>(out_.count), out_.type.native, to, tag, native, &sent_);
   }
-  void came(const MPI_Status& status) override {
-    if (!received_) count_ = elements_of(status, in_.type.native, sizeof(typename ReceiveWire::Element));
-  }
-  bool next(MPI_Request& request) override {
+  bool next(MPI_Request& request, const MPI_Status& status) override {
     if (!std::exchange(received_, true)) {
-      receive_.finish(count_);
+      receive_.finish(elements_of(status, in_.type.native, sizeof(typename ReceiveWire::Element)));
       request = std::exchange(sent_, MPI_REQUEST_NULL);
     }
     return request == MPI_REQUEST_NULL;
@@ -59,7 +56,6 @@ class KeepExchange final : public Steps {
   ReceiveWire receive_;
   AnyRun out_, in_;
   MPI_Request sent_ = MPI_REQUEST_NULL;
-  std::size_t count_ = 0;
   bool received_ = false;
 };
 
@@ -77,7 +73,7 @@ class LongExchange final : public Steps {
     const int code = receives_ ? receive_.begin() : MPI_SUCCESS;
     return code == MPI_SUCCESS && sends_ ? send_.begin() : code;
   }
-  bool next(MPI_Request&) override {
+  bool next(MPI_Request&, const MPI_Status&) override {
     sends_ = sends_ && !send_.advance();
     receives_ = receives_ && !receive_.advance();
     return !sends_ && !receives_;

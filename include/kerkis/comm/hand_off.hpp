@@ -54,12 +54,10 @@ class KeepReceived final : public Steps {
       : wire_(use), type_(wire_.run(use.communicator).type.native), received_(received) {}
 
   const Wire& wire() const { return wire_; }
-  void came(const MPI_Status& status) override {
-    what_ = {status.MPI_SOURCE, elements_of(status, type_, sizeof(typename Wire::Element))};
-  }
-  bool next(MPI_Request&) override {
-    wire_.finish(what_.count);
-    if (received_ != nullptr) *received_ = what_;
+  bool next(MPI_Request&, const MPI_Status& status) override {
+    const std::size_t count = elements_of(status, type_, sizeof(typename Wire::Element));
+    wire_.finish(count);
+    if (received_ != nullptr) *received_ = {status.MPI_SOURCE, count};
     return true;
   }
 
@@ -67,7 +65,6 @@ class KeepReceived final : public Steps {
   Wire wire_;
   MPI_Datatype type_;
   Received* received_;
-  Received what_;
 };
 
 }  // namespace comm

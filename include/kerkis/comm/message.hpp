@@ -225,12 +225,11 @@ class LongMessage final : public Steps {
       : Steps(true), side_(execution, communicator, view, peer, tag, fence), received_(received) {}
 
   Side& side() { return side_; }
-  void came(const MPI_Status& status) override {
-    if constexpr (!sending)
-      if (first_) side_.came(status);
-  }
-  bool next(MPI_Request&) override {
-    if (std::exchange(first_, false)) side_.end_first();
+  bool next(MPI_Request&, const MPI_Status& status) override {
+    if (std::exchange(first_, false)) {
+      if constexpr (!sending) side_.came(status);
+      side_.end_first();
+    }
     if (!side_.advance()) return false;
     if (received_ != nullptr) *received_ = side_.received();
     return true;

@@ -82,7 +82,8 @@ struct Operation {
 };
 
 /// `text`, which says all, as the failure of an operation.
-inline CommError failure(const std::string& text, const Operation& operation, int rank, int mpi_class = 0) {
+[[gnu::cold]] inline CommError failure(const std::string& text, const Operation& operation, int rank,
+                                       int mpi_class = 0) {
   const int peer = operation.from >= 0 ? operation.from : operation.to >= 0 ? operation.to : -1;
   return {text, rank, operation.name, mpi_class, operation.axis, peer, operation.where};
 }
@@ -111,9 +112,13 @@ inline std::string mpi_text(int code, const std::string& words) {
                  ": ", text, tells ? ": " : "", tells ? cause : "");
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_mpi_error(int code, const char* operation, int rank) {
+  throw CommError(mpi_text(code, operation), rank, operation, mpi_class(code));
+}
 /// Throws CommError unless `code` is MPI_SUCCESS.
 inline void check(int code, const char* operation, int rank = -1) {
-  if (code != MPI_SUCCESS) throw CommError(mpi_text(code, operation), rank, operation, mpi_class(code));
+  if (code != MPI_SUCCESS) [[unlikely]]
+    throw_mpi_error(code, operation, rank);
 }
 
 inline bool mpi_is_alive() {

@@ -113,7 +113,7 @@ class OrderedReduction final : public Steps {
                           request);
   }
 
-  bool next(MPI_Request& request) override {
+  bool next(MPI_Request& request, const MPI_Status& status) override {
     if (stage_ == Stage::exchange) {
       wide_ ? reduce<A>() : reduce<T>();
       if (!scattered_ && !together_) {
@@ -131,7 +131,7 @@ class OrderedReduction final : public Steps {
       return false;
     }
     stage_ = Stage::rest;
-    return rest_ == nullptr || rest_->next(request);
+    return rest_ == nullptr || rest_->next(request, status);
   }
   std::uint64_t checksum() const override { return rest_ != nullptr ? rest_->checksum() : 0; }
 
@@ -266,7 +266,7 @@ Request start_ordered(const Communicator& communicator, Operation operation, std
     reduce_tree<Accumulator<T>>(merge, std::span<const TreeNode>(leaves), static_cast<const T*>(send.data), shape.count,
                                 shape.count, receive.data, scratch.data());
     MPI_Request none = MPI_REQUEST_NULL;
-    if (keep) keep->next(none);
+    if (keep) keep->next(none, MPI_Status());
     return {};
   }
   auto steps =

@@ -199,7 +199,8 @@ void fence(const ExecutionSpace& execution, const char* name) {
 #else
   constexpr bool synchronous = runs_on_host<ExecutionSpace>;
 #endif
-  if (!synchronous || Kokkos::Tools::profileLibraryLoaded()) execution.fence(name);
+  if (!synchronous || Kokkos::Tools::profileLibraryLoaded()) [[unlikely]]
+    execution.fence(name);
 }
 
 /// Bytes below which one core copies sooner than several have been woken.

@@ -32,13 +32,10 @@ class Steps : public InPieces {
   Steps& operator=(const Steps&) = delete;
   virtual ~Steps() = default;
 
-  /// MPI has completed `request`. Starts the next MPI operation in it and returns false, or finishes (unpacks what has
-  /// come) and returns true. With false and MPI_REQUEST_NULL it has requests of its own under way, and is called again
-  /// later (`several` is true then). What it throws poisons the communicator.
-  virtual bool next(MPI_Request& request) = 0;
-
-  /// What MPI says of the operation that has come to its end, before `next`.
-  virtual void came(const MPI_Status&) {}
+  /// MPI has completed `request`, and says `status` of it. Starts the next MPI operation in it and returns false, or
+  /// finishes (unpacks what has come) and returns true. With false and MPI_REQUEST_NULL it has requests of its own
+  /// under way, and is called again later (`several` is true then). What it throws poisons the communicator.
+  virtual bool next(MPI_Request& request, const MPI_Status& status) = 0;
 
   bool several() const { return several_; }
 
@@ -98,7 +95,8 @@ struct alignas(64) Pending {
 class Operations {
  public:
   Pending& begin() {
-    if (free_ == nullptr) free_ = all_.emplace_back(new Pending).get();
+    if (free_ == nullptr) [[unlikely]]
+      make_place();
     Pending& pending = *free_;
     free_ = pending.next_free;
     pending.under_way = true;
@@ -130,6 +128,8 @@ class Operations {
   }
 
  private:
+  [[gnu::noinline]] void make_place() { free_ = all_.emplace_back(new Pending).get(); }
+
   Pending* free_ = nullptr;  // the first
   std::vector<std::unique_ptr<Pending>> all_;
 };

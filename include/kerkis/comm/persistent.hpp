@@ -88,9 +88,8 @@ struct Repeated {
 class Round final : public Steps {
  public:
   explicit Round(Repeated& what) : what_(what) {}
-  void came(const MPI_Status& status) override { status_ = &status; }
-  bool next(MPI_Request&) override {
-    what_.rounds->end(*status_);
+  bool next(MPI_Request&, const MPI_Status& status) override {
+    what_.rounds->end(status);
     return true;
   }
   /// Until its end, or for ever: nobody else has `what` any more.
@@ -99,7 +98,6 @@ class Round final : public Steps {
  private:
   Repeated& what_;
   std::unique_ptr<Repeated> kept_;
-  const MPI_Status* status_ = nullptr;
 };
 
 /// Whether MPI itself repeats an operation of one piece. The checking mode looks at every round, and so starts each

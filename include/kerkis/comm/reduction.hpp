@@ -101,8 +101,6 @@ template <class T>
 NativeOperation named_operation(const Communicator& communicator, Reduction reduction, const char* caller) {
   constexpr bool integral = std::is_integral_v<T>, boolean = std::is_same_v<T, bool>,
                  real = std::is_floating_point_v<T>;
-  if constexpr (!boolean)
-    if (reduction == Reduction::sum) return {MPI_SUM, "sum"};  // nearly always
   const char* const name = name_of(reduction);
   [[maybe_unused]] const auto own = [&](MPI_User_function* function) {
     return NativeOperation{
@@ -110,6 +108,7 @@ NativeOperation named_operation(const Communicator& communicator, Reduction redu
   };
   switch (reduction) {
   case Reduction::sum:
+    if constexpr (!boolean) return {MPI_SUM, name};
     break;
   case Reduction::product:
     if constexpr (is_complex<T>)
@@ -171,6 +170,9 @@ template <class T, class Functor>
 NativeOperation native_operation(const Communicator& communicator, [[maybe_unused]] Reduction reduction,
                                  [[maybe_unused]] const char* caller) {
   if constexpr (std::is_same_v<Functor, Named>) {
+    if constexpr (!std::is_same_v<T, bool>)
+      if (reduction == Reduction::sum) [[likely]]
+        return {MPI_SUM, "sum"};
     return named_operation<T>(communicator, reduction, caller);
   } else {
     if (!communicator.state()) return {};

@@ -92,7 +92,7 @@ class Resources {
   static void* new_piece(Resources* owner, std::size_t bytes) {
     if (bytes > piece_bytes_ - header_bytes_) owner = nullptr;
     void* piece = nullptr;
-    if (owner != nullptr && owner->number_of_free_pieces_ > 0) {
+    if (owner != nullptr && owner->number_of_free_pieces_ > 0) [[likely]] {
       piece = owner->free_pieces_[--owner->number_of_free_pieces_];
     } else {
       piece = ::operator new(owner != nullptr ? piece_bytes_ : header_bytes_ + bytes);
@@ -103,7 +103,7 @@ class Resources {
   static void free_piece(void* object) noexcept {
     void* const piece = static_cast<std::byte*>(object) - header_bytes_;
     Resources* const owner = *static_cast<Resources**>(piece);
-    if (owner != nullptr && owner->number_of_free_pieces_ < owner->free_pieces_.size())
+    if (owner != nullptr && owner->number_of_free_pieces_ < owner->free_pieces_.size()) [[likely]]
       owner->free_pieces_[owner->number_of_free_pieces_++] = piece;
     else
       ::operator delete(piece);

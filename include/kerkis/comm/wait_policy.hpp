@@ -37,8 +37,7 @@ inline void check_policy(const WaitPolicy& policy) {
 
 /// Throws InputError for a deadline of a call that means nothing; 0 is the communicator's.
 inline void require_deadline(const char* operation, std::chrono::milliseconds deadline) {
-  if (deadline.count() < 0) [[unlikely]]
-    throw InputError(message(operation, ": the deadline is ", deadline.count(), " ms, less than 0"));
+  require(deadline.count() >= 0, operation, ": the deadline is ", deadline.count(), " ms, less than 0");
 }
 
 }  // namespace comm

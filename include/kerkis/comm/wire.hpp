@@ -101,13 +101,15 @@ class Wire {
       "kerkis: this back end of Kokkos has no host memory that the device reaches: copy to a host View yourself");
 
   explicit Wire(const Use<access, ExecutionSpace, View>& use) : view_(use.here ? use.view : View()), here_(use.here) {
-    if (!here_) return;
+    if (!here_) [[unlikely]]
+      return;
     const auto& state = use.communicator.state();
     const bool staged = state && state->engine->options().stage;
     bool aware = host_reaches;
     if constexpr (!host_reaches)
       aware = !use.on_host && device_aware<typename View::memory_space>(use.execution, use.communicator);
-    if (view_.size() > 0 && (!aware || staged || !is_run(view_))) go_round(use, staged, aware);
+    if (view_.size() > 0 && (!aware || staged || !is_run(view_))) [[unlikely]]
+      go_round(use, staged, aware);
   }
 
   /// Of `communicator`, for which it was made.
@@ -138,7 +140,8 @@ class Wire {
 
   /// Puts what has come where the View is.
   void finish() {
-    if (detour_ != nullptr) finish(detour_->run.count);
+    if (detour_ != nullptr) [[unlikely]]
+      finish(detour_->run.count);
   }
   /// The same for the first `count` elements.
   void finish([[maybe_unused]] std::size_t count) {
@@ -201,7 +204,7 @@ class KeepWires final : public Steps {
   std::tuple<Run<typename Wires::Element>...> runs(const Communicator& communicator) const {
     return std::apply([&](const Wires&... wires) { return std::tuple(wires.run(communicator)...); }, wires_);
   }
-  bool next(MPI_Request&) override {
+  bool next(MPI_Request&, const MPI_Status&) override {
     std::apply([](Wires&... wires) { (wires.finish(), ...); }, wires_);
     return true;
   }
@@ -213,9 +216,9 @@ class KeepWires final : public Steps {
   std::tuple<Wires...> wires_;
 };
 
-/// One wire for each use.
+/// One wire for each use. Inline, so that the uses never lie in memory.
 template <Access... access, class ExecutionSpace, class... Views>
-std::unique_ptr<KeepWires<Wire<access, ExecutionSpace, Views>...>>
+[[gnu::always_inline]] inline std::unique_ptr<KeepWires<Wire<access, ExecutionSpace, Views>...>>
 keep(const Communicator& communicator, const Use<access, ExecutionSpace, Views>&... uses) {
   using Kept = KeepWires<Wire<access, ExecutionSpace, Views>...>;
   const char* operation = "the start of an operation";

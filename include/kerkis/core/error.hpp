@@ -72,7 +72,7 @@ namespace detail {
 inline void append(std::string& text, std::string_view part) { text += part; }
 inline void append(std::string& text, char part) { text += part; }
 template <class Number>
-  requires std::is_arithmetic_v<Number>
+requires std::is_arithmetic_v<Number>
 void append(std::string& text, Number part) {
   if constexpr (std::is_integral_v<Number>) {
     text += std::to_string(part);
@@ -95,10 +95,22 @@ std::string message(const Parts&... parts) {
   return text;
 }
 
+namespace detail {
+
+// By value, and apart: what calls `require` needs no memory for its arguments, and no cache lines for what it never
+// does.
+template <class... Parts>
+[[noreturn, gnu::cold, gnu::noinline]] void refuse(Parts... parts) {
+  throw InputError(message(parts...));
+}
+
+}  // namespace detail
+
 /// Throws InputError with the joined parts unless `condition` holds.
 template <class... Parts>
-void require(bool condition, const Parts&... parts) {
-  if (!condition) throw InputError(message(parts...));
+[[gnu::always_inline]] inline void require(bool condition, const Parts&... parts) {
+  if (!condition) [[unlikely]]
+    detail::refuse(parts...);
 }
 
 /// "file.hpp:88", without the folders, for messages.
