@@ -62,7 +62,7 @@ class alignas(64) Engine : public Announcer {
   /// As they are in force: what was left open is set, and `check` is the same on all ranks.
   const CommunicatorOptions& options() const { return options_; }
   /// What `operation` takes before it starts. Throws InputError as `inside` does.
-  Resources& resources(const char* operation = "the start of an operation") {
+  Resources& resources(const char* operation) {
     one_thread_.look(operation);
     return resources_;
   }

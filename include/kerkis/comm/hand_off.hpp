@@ -51,11 +51,11 @@ class KeepReceived final : public Steps {
  public:
   template <class Use>
   KeepReceived(const Use& use, Received* received)
-      : wire_(use), type_(wire_.run(use.communicator).type.native), received_(received) {}
+      : wire_(use), run_(wire_.run(use.communicator)), received_(received) {}
 
-  const Wire& wire() const { return wire_; }
+  const Run<typename Wire::Element>& run() const { return run_; }
   bool next(MPI_Request&, const MPI_Status& status) override {
-    const std::size_t count = elements_of(status, type_, sizeof(typename Wire::Element));
+    const std::size_t count = elements_of(status, run_.type.native, sizeof(typename Wire::Element));
     wire_.finish(count);
     if (received_ != nullptr) *received_ = {status.MPI_SOURCE, count};
     return true;
@@ -63,7 +63,7 @@ class KeepReceived final : public Steps {
 
  private:
   Wire wire_;
-  MPI_Datatype type_;
+  Run<typename Wire::Element> run_;
   Received* received_;
 };
 
@@ -130,7 +130,7 @@ Request receive(const ExecutionSpace& execution, const Communicator& communicato
   using Kept = comm::KeepReceived<comm::Wire<comm::Access::write, ExecutionSpace, View>>;
   std::unique_ptr<Kept> kept(new (comm::resources(communicator, fence)) Kept(
       comm::use<comm::Access::write>(execution, communicator, view, fence), options.received));
-  const auto run = kept->wire().run(communicator);
+  const auto run = kept->run();
   return Request::start(communicator, operation, options.deadline, std::move(kept),
                         [run, from, tag = options.tag, native = communicator.native()](MPI_Request* request) {
                           return MPI_Irecv(run.data, static_cast<int>(run.count), run.type.native, from, tag, native,

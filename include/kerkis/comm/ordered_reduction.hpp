@@ -48,7 +48,7 @@ class OrderedReduction final : public Steps {
         rank_(static_cast<std::size_t>(communicator.rank())), shape_(shape), scattered_(shape.blocks != nullptr),
         send_(send), receive_(receive), merge_(merge), rest_(std::move(rest)), wide_(shape.shards > ranks_),
         numbers_(6 * ranks_) {
-    Resources* const resources = &communicator.state()->engine->resources();
+    Resources* const resources = comm::resources(communicator);
     const std::size_t longest = communicator.state()->engine->options().largest_count;
     std::size_t slice = 0, most_nodes = 0;
     for (std::size_t r = 0; r < ranks_; ++r) {
@@ -261,7 +261,7 @@ Request start_ordered(const Communicator& communicator, Operation operation, std
   if (communicator.size() == 1) {
     std::vector<TreeNode> leaves(shape.shards);
     for (std::size_t i = 0; i < shape.shards; ++i) leaves[i] = {i, 1};
-    Resources* const resources = communicator.state() ? &communicator.state()->engine->resources() : nullptr;
+    Resources* const resources = comm::resources(communicator);
     const Block scratch = Resources::lend(resources, host_buffers(), tree_scratch<Accumulator<T>>(shape.shards));
     reduce_tree<Accumulator<T>>(merge, std::span<const TreeNode>(leaves), static_cast<const T*>(send.data), shape.count,
                                 shape.count, receive.data, scratch.data());

@@ -103,7 +103,7 @@ bool device_aware(const ExecutionSpace& execution, const Communicator& communica
   if (!communicator.state()) return false;
   auto& engine = *communicator.state()->engine;
   if (engine.options().device_aware) return *engine.options().device_aware;
-  std::optional<bool>& found = engine.resources().device_aware;
+  std::optional<bool>& found = resources(communicator)->device_aware;
   if (!found) found = mpi_takes_device_memory() && moves_data<MemorySpace>(execution);
   return *found;
 }

@@ -216,13 +216,12 @@ class KeepWires final : public Steps {
   std::tuple<Wires...> wires_;
 };
 
-/// One wire for each use. Inline, so that the uses never lie in memory.
+/// One wire for each use, the first of which names its fence. Inline, so that the uses never lie in memory.
 template <Access... access, class ExecutionSpace, class... Views>
-[[gnu::always_inline]] inline std::unique_ptr<KeepWires<Wire<access, ExecutionSpace, Views>...>>
-keep(const Communicator& communicator, const Use<access, ExecutionSpace, Views>&... uses) {
+[[gnu::always_inline]] inline auto keep(const Communicator& communicator,
+                                        const Use<access, ExecutionSpace, Views>&... uses) {
   using Kept = KeepWires<Wire<access, ExecutionSpace, Views>...>;
-  const char* operation = "the start of an operation";
-  ((operation = uses.fence != fenced ? uses.fence : operation), ...);
+  const char* const operation = std::get<0>(std::tuple(uses.fence...));
   return std::unique_ptr<Kept>(new (resources(communicator, operation)) Kept(uses...));
 }
 
