@@ -10,16 +10,53 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <kerkis/comm/engine.hpp>
+#include <kerkis/comm/mpi.hpp>
 
 namespace kerkis {
+
+namespace comm {
+
+/// Receives what was announced too late, once all ranks have met after the failure: messages that nobody takes make
+/// MPI_Finalize complain.
+inline void receive_abandoned() {
+  std::vector<MPI_Comm> communicators;
+  {
+    const std::lock_guard<std::mutex> lock(left_behind().mutex);
+    communicators.swap(left_behind().communicators);
+  }
+  for (const MPI_Comm communicator : communicators) {
+    using std::chrono::microseconds;
+    const auto limit = std::min(microseconds(20'000), microseconds(400'000) / std::ssize(communicators));
+    std::string text(longest_announcement, '\0');
+    const auto start = std::chrono::steady_clock::now();
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = MPI_SUCCESS, done = 1;
+    while (code == MPI_SUCCESS && std::chrono::steady_clock::now() - start < limit) {
+      if (done != 0)
+        code =
+            MPI_Irecv(text.data(), static_cast<int>(text.size()), MPI_CHAR, MPI_ANY_SOURCE, 0, communicator, &request);
+      else
+        sched_yield();
+      if (code == MPI_SUCCESS) code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    }
+    bool withdrawn = true;
+    if (request != MPI_REQUEST_NULL) withdraw(request, withdrawn);
+    if (!withdrawn) leak(std::move(text));
+  }
+}
+
+}  // namespace comm
 
 /// Of Environment and `run`. Of its times the largest value, std::chrono::milliseconds::max(), means for ever.
 struct EnvironmentOptions {

@@ -13,8 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <iterator>
-#include <memory>
 #include <mutex>
 #include <source_location>
 #include <span>
@@ -255,10 +253,10 @@ inline constexpr const char* limit_of_mpich =
 /// fails: it does on all of them.
 inline MPI_Comm duplicate(MPI_Comm user, const Construction& construction, bool met) {
   const ErrorsReturned here(user);
-  auto copy = std::make_unique<MPI_Comm>(MPI_COMM_NULL);
+  std::vector<MPI_Comm> copy(1, MPI_COMM_NULL);
   MPI_Request request = MPI_REQUEST_NULL;
   try {
-    check(MPI_Comm_idup(user, copy.get(), &request), "MPI_Comm_idup");
+    check(MPI_Comm_idup(user, copy.data(), &request), "MPI_Comm_idup");
     await(request, construction, met);
   } catch (const CommError& error) {
     leak(std::move(copy));  // MPI may still write it
@@ -266,7 +264,7 @@ inline MPI_Comm duplicate(MPI_Comm user, const Construction& construction, bool 
     throw construction.failure(message(construction.text(), ": MPI makes no duplicate: ", error.what(), limit_of_mpich),
                                -1, error.mpi_class());
   }
-  return *copy;
+  return copy.front();
 }
 
 /// Bytes of the text of a failure, as it goes to the other ranks.
@@ -289,35 +287,6 @@ inline LeftBehind& left_behind() {
 inline void report_unheard(const char* during, const std::exception& error) noexcept {
   print_error(message("while ", during, ": ", error.what()));
   left_behind().unheard = true;
-}
-
-/// Receives what was announced too late, once all ranks have met after the failure: messages that nobody takes make
-/// MPI_Finalize complain.
-inline void receive_abandoned() {
-  std::vector<MPI_Comm> communicators;
-  {
-    const std::lock_guard<std::mutex> lock(left_behind().mutex);
-    communicators.swap(left_behind().communicators);
-  }
-  for (const MPI_Comm communicator : communicators) {
-    using std::chrono::microseconds;
-    const auto limit = std::min(microseconds(20'000), microseconds(400'000) / std::ssize(communicators));
-    std::string text(longest_announcement, '\0');
-    const auto start = std::chrono::steady_clock::now();
-    MPI_Request request = MPI_REQUEST_NULL;
-    int code = MPI_SUCCESS, done = 1;
-    while (code == MPI_SUCCESS && std::chrono::steady_clock::now() - start < limit) {
-      if (done != 0)
-        code =
-            MPI_Irecv(text.data(), static_cast<int>(text.size()), MPI_CHAR, MPI_ANY_SOURCE, 0, communicator, &request);
-      else
-        sched_yield();
-      if (code == MPI_SUCCESS) code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    }
-    bool withdrawn = true;
-    if (request != MPI_REQUEST_NULL) withdraw(request, withdrawn);
-    if (!withdrawn) leak(std::move(text));
-  }
 }
 
 }  // namespace kerkis::comm
