@@ -3,7 +3,6 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -99,29 +98,32 @@ class Fingerprints {
   /// What two ranks send and receive, if they don't agree: the same words on every rank.
   std::optional<std::string> mismatched_counts(const Group& group) const {
     const auto& found = pairs_->found();
-    const auto wrong = std::find_if(found.begin(), found.end(), [](const WrongPair& one) { return one.sender >= 0; });
-    if (wrong == found.end()) return {};
-    const auto place = [&](std::int64_t rank) {
-      const Fingerprint& one = all_[static_cast<std::size_t>(rank)];
+    std::size_t receiver = 0;
+    while (receiver < found.size() && found[receiver].sender < 0) ++receiver;
+    if (receiver == found.size()) return {};
+    const WrongPair& wrong = found[receiver];
+    const auto place = [&](std::size_t rank) {
+      const Fingerprint& one = all_[rank];
       return message(group.who(static_cast<int>(rank)), " at ", one.file.data(), ":", one.line);
     };
     return message("mismatched counts of ", mine_.name.data(), " #", mine_.sequence, " over '", group.name,
-                   "': ", place(wrong->sender), " sends ", wrong->sent, " elements to ", place(wrong - found.begin()),
-                   ", which receives ", wrong->received, " from it");
+                   "': ", place(static_cast<std::size_t>(wrong.sender)), " sends ", wrong.sent, " elements to ",
+                   place(receiver), ", which receives ", wrong.received, " from it");
   }
 
   /// What two ranks have entered, if they don't agree: the same words on every rank.
   std::optional<std::string> mismatched(const Group& group, bool call_sites) const {
-    const auto ordered = [](const Fingerprint& fingerprint) { return fingerprint.order[0] != 0; };
-    const auto found = std::find_if(all_.begin(), all_.end(), ordered);
-    const auto first = found == all_.end() ? all_.begin() : found;
-    const auto other = std::find_if(all_.begin(), all_.end(), [&](const Fingerprint& fingerprint) {
-      return !fingerprint.agrees_with(*first, call_sites);
-    });
-    if (other == all_.end()) return {};
-    return message("mismatched collectives #", mine_.sequence, " over '", group.name,
-                   "': ", group.who(static_cast<int>(first - all_.begin())), " entered ", first->text(), ", ",
-                   group.who(static_cast<int>(other - all_.begin())), " entered ", other->text());
+    std::size_t first = 0;
+    while (first < all_.size() && all_[first].order[0] == 0) ++first;
+    if (first == all_.size()) first = 0;
+    std::size_t other = 0;
+    while (other < all_.size() && all_[other].agrees_with(all_[first], call_sites)) ++other;
+    if (other == all_.size()) return {};
+    const auto entered = [&](std::size_t rank) {
+      return message(group.who(static_cast<int>(rank)), " entered ", all_[rank].text());
+    };
+    return message("mismatched collectives #", mine_.sequence, " over '", group.name, "': ", entered(first), ", ",
+                   entered(other));
   }
 
   Fingerprint mine_;

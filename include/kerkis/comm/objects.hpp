@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstddef>
-#include <utility>
 #include <vector>
 
 #include <kerkis/comm/mpi.hpp>
@@ -21,27 +20,29 @@ class Objects {
   Objects& operator=(const Objects&) = delete;
   ~Objects() {
     if (!mpi_is_alive()) return;
-    for (auto& [key, operation] : operations_) MPI_Op_free(&operation);
-    for (auto& [size, type] : types_) MPI_Type_free(&type);
+    for (UserOperation& one : operations_) MPI_Op_free(&one.made);
+    for (BytesType& one : types_) MPI_Type_free(&one.made);
     for (Strided& one : strided_)
       if (one.type != MPI_DATATYPE_NULL) MPI_Type_free(&one.type);
   }
 
   MPI_Op operation(MPI_User_function* function, bool commutes = true) {
-    for (const auto& [known, operation] : operations_)
-      if (known == function) return operation;
+    for (const UserOperation& one : operations_)
+      if (one.function == function) return one.made;
     MPI_Op made = MPI_OP_NULL;
     check(MPI_Op_create(function, commutes ? 1 : 0, &made), "MPI_Op_create");
-    return operations_.emplace_back(function, made).second;
+    operations_.push_back({function, made});
+    return made;
   }
 
   MPI_Datatype bytes(int size) {
-    for (const auto& [known, type] : types_)
-      if (known == size) return type;
+    for (const BytesType& one : types_)
+      if (one.size == size) return one.made;
     MPI_Datatype made = MPI_DATATYPE_NULL;
     check(MPI_Type_contiguous(size, MPI_BYTE, &made), "MPI_Type_contiguous");
     check(MPI_Type_commit(&made), "MPI_Type_commit");
-    return types_.emplace_back(size, made).second;
+    types_.push_back({size, made});
+    return made;
   }
 
   /// The elements of a shape, in their order: kept until as many others as `strided_` has places have been asked for,
@@ -58,6 +59,14 @@ class Objects {
   }
 
  private:
+  struct UserOperation {
+    MPI_User_function* function;
+    MPI_Op made;
+  };
+  struct BytesType {
+    int size;
+    MPI_Datatype made;
+  };
   struct Strided {
     Shape shape;
     MPI_Datatype element = MPI_DATATYPE_NULL, type = MPI_DATATYPE_NULL;
@@ -79,8 +88,8 @@ class Objects {
     return type;
   }
 
-  std::vector<std::pair<MPI_User_function*, MPI_Op>> operations_;
-  std::vector<std::pair<int, MPI_Datatype>> types_;
+  std::vector<UserOperation> operations_;
+  std::vector<BytesType> types_;
   std::array<Strided, 8> strided_{};
   std::size_t next_strided_ = 0;
 };

@@ -49,12 +49,12 @@ class Peers {
     find_hosts();
 
     const Host& host = hosts_[host_of_[own()]];
-    const auto name = message("/kerkis-", cards_[host.ranks.front()].token);
-    board_ = std::make_unique<Board>(host.ranks.size(), slot_of_[own()], name);
+    const auto name = message("/kerkis-", cards_[host.first].token);
+    board_ = std::make_unique<Board>(host.ranks, slot_of_[own()], name);
     if (size > 1) {
       check(MPI_Ibarrier(native, &request), "MPI_Ibarrier");
       wait(request, construction);
-      if (host.ranks.size() > 1) board_->forget_name();
+      if (host.ranks > 1) board_->forget_name();
     }
     if (watch_ && hosts_.size() > 1) watch_->start(*board_, cards_[own()].token);
 
@@ -75,18 +75,20 @@ class Peers {
   std::vector<PeerState> states(const std::vector<int>& ranks, int group) const {
     const auto start = std::chrono::steady_clock::now();
     std::vector<PeerState> result(ranks.size());
-    std::vector<std::vector<PeerState>> answers(hosts_.size());
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
-      const auto rank = static_cast<std::size_t>(ranks[i]), host = host_of_[rank];
-      if (host == host_of_[own()]) {
-        result[i] = board_->read(slot_of_[rank], group);
-        continue;
+    for (std::size_t host = 0; host < hosts_.size(); ++host) {
+      std::vector<PeerState> answer;
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        const auto rank = static_cast<std::size_t>(ranks[i]);
+        if (host_of_[rank] != host) continue;
+        if (host == host_of_[own()]) {
+          result[i] = board_->read(slot_of_[rank], group);
+          continue;
+        }
+        if (answer.empty() && std::chrono::steady_clock::now() - start < std::chrono::seconds(5))
+          answer = ask(host, group);
+        answer.resize(hosts_[host].ranks);
+        result[i] = answer[slot_of_[rank]];
       }
-      auto& answer = answers[host];
-      if (answer.empty() && std::chrono::steady_clock::now() - start < std::chrono::seconds(5))
-        answer = ask(hosts_[host], group);
-      answer.resize(hosts_[host].ranks.size());
-      result[i] = answer[slot_of_[rank]];
     }
     return result;
   }
@@ -103,7 +105,7 @@ class Peers {
     WatchAddress watch;
   };
   struct Host {
-    std::vector<std::size_t> ranks;
+    std::size_t first, ranks;  // a rank, and how many
   };
 
   std::size_t own() const { return static_cast<std::size_t>(rank_); }
@@ -155,43 +157,43 @@ class Peers {
   void find_hosts() {
     for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
       const auto has_it = [&](const Host& host) {
-        const Card &one = cards_[host.ranks.front()], &other = cards_[rank];
+        const Card &one = cards_[host.first], &other = cards_[rank];
         return one.kernel == other.kernel && one.namespaces == other.namespaces;
       };
       std::size_t place = hosts_.size();  // most often it is the last one's
       while (place > 0 && !has_it(hosts_[place - 1])) --place;
       if (place == 0) {
-        hosts_.emplace_back();
+        hosts_.push_back({rank, 0});
         place = hosts_.size();
       }
       Host& host = hosts_[place - 1];
       host_of_.push_back(place - 1);
-      slot_of_.push_back(host.ranks.size());
-      host.ranks.push_back(rank);
+      slot_of_.push_back(host.ranks++);
     }
   }
 
   /// Whether the ranks that share this one's cores are more than these.
   bool more_ranks_than_cores() const {
     const Card& mine = cards_[own()];
-    const auto beside = std::count_if(cards_.begin(), cards_.end(), [&](const Card& card) {
-      return card.kernel == mine.kernel && card.cores.set == mine.cores.set;
-    });
+    int beside = 0;
+    for (const Card& card : cards_)
+      if (card.kernel == mine.kernel && card.cores.set == mine.cores.set) ++beside;
     return beside > mine.cores.count;
   }
 
   /// The states on another host's board, of which any of its ranks can tell; two are asked, since one may be frozen.
-  std::vector<PeerState> ask(const Host& host, int group) const {
+  std::vector<PeerState> ask(std::size_t host, int group) const {
+    const std::size_t ranks = hosts_[host].ranks;
     std::size_t asked = 0;
-    for (const auto rank : host.ranks) {
+    for (std::size_t rank = hosts_[host].first; rank < cards_.size(); ++rank) {
       const Card& card = cards_[rank];
-      if (card.watch.port == 0) continue;
-      if (auto answer = Watch::ask(card.watch, {card.token, group}, host.ranks.size()); !answer.empty()) return answer;
+      if (host_of_[rank] != host || card.watch.port == 0) continue;
+      if (auto answer = Watch::ask(card.watch, {card.token, group}, ranks); !answer.empty()) return answer;
       if (++asked == 2) break;
     }
     PeerState silent;
     if (asked > 0) silent.process = ProcessState::stopped;
-    return std::vector<PeerState>(host.ranks.size(), silent);
+    return std::vector<PeerState>(ranks, silent);
   }
 
   int rank_ = 0;

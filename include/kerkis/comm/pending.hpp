@@ -94,6 +94,13 @@ struct alignas(64) Pending {
 /// The operations of an engine: each stays where it is, and its place is used again.
 class Operations {
  public:
+  Operations() = default;
+  Operations(Operations&&) = default;
+  Operations& operator=(Operations&&) = delete;
+  ~Operations() {
+    for (Pending* const one : all_) delete one;
+  }
+
   Pending& begin() {
     if (free_ == nullptr) [[unlikely]]
       make_place();
@@ -118,20 +125,23 @@ class Operations {
 
   /// Null if there is none.
   const Pending* first_under_way() const {
-    for (const auto& one : all_)
-      if (one->under_way) return one.get();
+    for (const Pending* const one : all_)
+      if (one->under_way) return one;
     return nullptr;
   }
   void print_unfinished(int rank) const noexcept {
-    for (const auto& one : all_)
+    for (const Pending* const one : all_)
       if (one->under_way) print_error(message("rank ", rank, ": never finished: ", one->operation.text()));
   }
 
  private:
-  [[gnu::noinline]] void make_place() { free_ = all_.emplace_back(new Pending).get(); }
+  [[gnu::noinline]] void make_place() {
+    all_.push_back(nullptr);  // first, so that what is made has a place
+    free_ = all_.back() = new Pending;
+  }
 
   Pending* free_ = nullptr;  // the first
-  std::vector<std::unique_ptr<Pending>> all_;
+  std::vector<Pending*> all_;  // owned
 };
 
 }  // namespace kerkis::comm
