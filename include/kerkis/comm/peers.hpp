@@ -37,7 +37,7 @@ class Peers {
     MPI_Comm_rank(native, &rank_);
     int size = 1;
     MPI_Comm_size(native, &size);
-    cards_.resize(static_cast<std::size_t>(size));
+    cards_ = std::vector<Card>(static_cast<std::size_t>(size));
     cards_[own()] = card(options);
     MPI_Request request = MPI_REQUEST_NULL;
     if (size > 1) {
@@ -48,15 +48,15 @@ class Peers {
     compare_options();
     find_hosts();
 
-    const Host& host = hosts_[host_of_[own()]];
-    const auto name = message("/kerkis-", cards_[host.first].token);
-    board_ = std::make_unique<Board>(host.ranks, slot_of_[own()], name);
+    const std::size_t host = host_of_[own()];
+    const auto name = message("/kerkis-", cards_[first_of_[host]].token);
+    board_ = std::make_unique<Board>(ranks_of_[host], slot_of_[own()], name);
     if (size > 1) {
       check(MPI_Ibarrier(native, &request), "MPI_Ibarrier");
       wait(request, construction);
-      if (host.ranks > 1) board_->forget_name();
+      if (ranks_of_[host] > 1) board_->forget_name();
     }
-    if (watch_ && hosts_.size() > 1) watch_->start(*board_, cards_[own()].token);
+    if (watch_ && first_of_.size() > 1) watch_->start(*board_, cards_[own()].token);
 
     const int level = cards_.front().check;
     require(level >= 0, "KERKIS_CHECK is neither 0, 1 nor strict on rank 0, but ", cards_.front().asked.data());
@@ -75,7 +75,7 @@ class Peers {
   std::vector<PeerState> states(const std::vector<int>& ranks, int group) const {
     const auto start = std::chrono::steady_clock::now();
     std::vector<PeerState> result(ranks.size());
-    for (std::size_t host = 0; host < hosts_.size(); ++host) {
+    for (std::size_t host = 0; host < first_of_.size(); ++host) {
       std::vector<PeerState> answer;
       for (std::size_t i = 0; i < ranks.size(); ++i) {
         const auto rank = static_cast<std::size_t>(ranks[i]);
@@ -86,7 +86,7 @@ class Peers {
         }
         if (answer.empty() && std::chrono::steady_clock::now() - start < std::chrono::seconds(5))
           answer = ask(host, group);
-        answer.resize(hosts_[host].ranks);
+        if (answer.empty()) answer = std::vector<PeerState>(ranks_of_[host]);
         result[i] = answer[slot_of_[rank]];
       }
     }
@@ -103,9 +103,6 @@ class Peers {
     std::array<std::uint64_t, 5> alike;  // options that decide how messages are cut, or what is compared
     std::uint64_t token;
     WatchAddress watch;
-  };
-  struct Host {
-    std::size_t first, ranks;  // a rank, and how many
   };
 
   std::size_t own() const { return static_cast<std::size_t>(rank_); }
@@ -156,19 +153,19 @@ class Peers {
 
   void find_hosts() {
     for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
-      const auto has_it = [&](const Host& host) {
-        const Card &one = cards_[host.first], &other = cards_[rank];
+      const auto has_it = [&](std::size_t host) {
+        const Card &one = cards_[first_of_[host]], &other = cards_[rank];
         return one.kernel == other.kernel && one.namespaces == other.namespaces;
       };
-      std::size_t place = hosts_.size();  // most often it is the last one's
-      while (place > 0 && !has_it(hosts_[place - 1])) --place;
+      std::size_t place = first_of_.size();  // most often it is the last one's
+      while (place > 0 && !has_it(place - 1)) --place;
       if (place == 0) {
-        hosts_.push_back({rank, 0});
-        place = hosts_.size();
+        first_of_.push_back(rank);
+        ranks_of_.push_back(0);
+        place = first_of_.size();
       }
-      Host& host = hosts_[place - 1];
       host_of_.push_back(place - 1);
-      slot_of_.push_back(host.ranks++);
+      slot_of_.push_back(ranks_of_[place - 1]++);
     }
   }
 
@@ -183,9 +180,9 @@ class Peers {
 
   /// The states on another host's board, of which any of its ranks can tell; two are asked, since one may be frozen.
   std::vector<PeerState> ask(std::size_t host, int group) const {
-    const std::size_t ranks = hosts_[host].ranks;
+    const std::size_t ranks = ranks_of_[host];
     std::size_t asked = 0;
-    for (std::size_t rank = hosts_[host].first; rank < cards_.size(); ++rank) {
+    for (std::size_t rank = first_of_[host]; rank < cards_.size(); ++rank) {
       const Card& card = cards_[rank];
       if (host_of_[rank] != host || card.watch.port == 0) continue;
       if (auto answer = Watch::ask(card.watch, {card.token, group}, ranks); !answer.empty()) return answer;
@@ -197,9 +194,9 @@ class Peers {
   }
 
   int rank_ = 0;
-  std::vector<Card> cards_;                     // by rank
-  std::vector<std::size_t> host_of_, slot_of_;  // by rank
-  std::vector<Host> hosts_;
+  std::vector<Card> cards_;                       // by rank
+  std::vector<std::size_t> host_of_, slot_of_;    // by rank
+  std::vector<std::size_t> first_of_, ranks_of_;  // by host: its first rank, and how many it has
   std::unique_ptr<Board> board_;
   std::unique_ptr<Watch> watch_;  // ends before the board
 };
