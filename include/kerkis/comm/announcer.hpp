@@ -20,7 +20,7 @@ namespace kerkis::comm {
 class Announcer {
  public:
   Announcer(MPI_Comm user, const Construction& construction)
-      : failures_(std::make_shared<FailureChannel>(user, construction)), one_thread_(construction.name, rank()) {}
+      : failures_(new FailureChannel(user, construction)), one_thread_(construction.name, rank()) {}
   Announcer(const Announcer&) = delete;
   Announcer& operator=(const Announcer&) = delete;
 

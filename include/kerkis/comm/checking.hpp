@@ -69,9 +69,8 @@ struct Fingerprint {
 class Fingerprints {
  public:
   Fingerprints(const Group& group, const Operation& operation)
-      : mine_(operation), all_(static_cast<std::size_t>(group.size)) {
-    if (operation.uneven != nullptr) pairs_.emplace(*operation.uneven);
-  }
+      : mine_(operation), all_(static_cast<std::size_t>(group.size)),
+        pairs_(operation.uneven != nullptr ? PairCounts(*operation.uneven) : PairCounts()) {}
 
   int start(const Group& group) {
     return MPI_Iallgather(&mine_, sizeof mine_, MPI_BYTE, all_.data(), sizeof mine_, MPI_BYTE, group.fingerprints,
@@ -86,8 +85,8 @@ class Fingerprints {
     int code = MPI_Test(&request_, &complete, MPI_STATUS_IGNORE);
     if (code != MPI_SUCCESS || complete == 0) return code;
     mismatch = mismatched(group, call_sites);
-    if (pairs_ && !mismatch) {
-      code = pairs_->advance(group.native, complete);
+    if (pairs_.any() && !mismatch) {
+      code = pairs_.advance(group.native, complete);
       if (code == MPI_SUCCESS && complete != 0) mismatch = mismatched_counts(group);
     }
     done = complete != 0;
@@ -97,7 +96,7 @@ class Fingerprints {
  private:
   /// What two ranks send and receive, if they don't agree: the same words on every rank.
   std::optional<std::string> mismatched_counts(const Group& group) const {
-    const auto& found = pairs_->found();
+    const auto& found = pairs_.found();
     std::size_t receiver = 0;
     while (receiver < found.size() && found[receiver].sender < 0) ++receiver;
     if (receiver == found.size()) return {};
@@ -128,7 +127,7 @@ class Fingerprints {
 
   Fingerprint mine_;
   std::vector<Fingerprint> all_;
-  std::optional<PairCounts> pairs_;
+  PairCounts pairs_;  // of an uneven all_to_all
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
@@ -156,10 +155,13 @@ inline std::uint64_t checksum_of(const void* data, std::size_t bytes) {
   return sum | 1;
 }
 
-/// Calls back when MPI_Finalize begins, unless it has been destroyed before.
+/// Once begun, calls back when MPI_Finalize begins, unless it has been destroyed before.
 class AtFinalize {
  public:
-  AtFinalize(void (*call)(void*), void* argument) : call_(call), argument_(argument) {
+  AtFinalize() = default;
+  void begin(void (*call)(void*), void* argument) {
+    call_ = call;
+    argument_ = argument;
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &finalizes, &key_, nullptr);
     MPI_Comm_set_attr(MPI_COMM_SELF, key_, this);
   }
@@ -182,8 +184,8 @@ class AtFinalize {
     return MPI_SUCCESS;
   }
 
-  void (*call_)(void*);
-  void* argument_;
+  void (*call_)(void*) = nullptr;
+  void* argument_ = nullptr;
   int key_ = MPI_KEYVAL_INVALID;
 };
 

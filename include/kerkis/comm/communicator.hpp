@@ -47,7 +47,8 @@ class Communicator {
             options.largest_count, ", none of 1 to ", most);
     comm::check_policy(options.wait);
     const comm::Construction construction(user, std::move(name), options.wait, where);
-    state_ = make(std::make_shared<comm::Engine>(user, options, construction), user, construction, 1, true);
+    std::shared_ptr<comm::Engine> engine(new comm::Engine(user, options, construction));
+    state_ = make(std::move(engine), user, construction, 1, true);
   }
 
   /// 0 of 1 for the default one, which needs no MPI.
@@ -166,7 +167,8 @@ class Communicator {
       if (root) native = comm::duplicate(native, construction, true);
       const bool checks = engine->options().check;
       const MPI_Comm fingerprints = checks ? comm::duplicate(native, construction, true) : MPI_COMM_NULL;
-      auto group = std::make_shared<comm::Group>(native, fingerprints, construction.name, number, engine->failures());
+      std::shared_ptr<comm::Group> group(
+          new comm::Group(native, fingerprints, construction.name, number, engine->failures()));
       return std::make_shared<State>(engine, std::move(group), root);
     });
   }

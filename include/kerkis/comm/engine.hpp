@@ -35,8 +35,8 @@ class alignas(64) Engine : public Announcer {
   Engine(MPI_Comm user, CommunicatorOptions options, const Construction& construction)
       : Announcer(user, construction), options_(options), name_(construction.name) {
     try {
-      peers_ = std::make_unique<Peers>(failures_->native(), options_, construction);
-      board_ = &peers_->board();
+      peers_.meet(failures_->native(), options_, construction);
+      board_ = &peers_.board();
     } catch (const InputError&) {
       failures_->end();  // every rank has thrown it: nothing is under way
       throw;
@@ -46,7 +46,7 @@ class alignas(64) Engine : public Announcer {
       throw;
     }
     if (!options_.check) return;
-    at_finalize_.emplace([](void* self) { static_cast<Engine*>(self)->report_unfinished(); }, this);
+    at_finalize_.begin([](void* self) { static_cast<Engine*>(self)->report_unfinished(); }, this);
     one_thread_.begin();
     live_.join();
   }
@@ -183,7 +183,7 @@ class alignas(64) Engine : public Announcer {
   /// What is awaited, for how long, and who has not come.
   std::string report(const Pending& pending, std::chrono::milliseconds waited) const {
     return message(pending.operation.text(), ", waited ", tenths(waited.count()), " s",
-                   absence(*peers_, pending.group, rank(), pending.operation,
+                   absence(peers_, pending.group, rank(), pending.operation,
                            pending.steps != nullptr ? pending.steps->under_way() : Sides(), options_.check));
   }
 
@@ -268,7 +268,7 @@ class alignas(64) Engine : public Announcer {
     ++moved_by_poll_;
     pending.group->waiting.push_back(&pending);
     if (!options_.check) return;
-    pending.deferred->fingerprints = std::make_unique<Fingerprints>(*pending.group, pending.operation);
+    pending.deferred->fingerprints.emplace(*pending.group, pending.operation);
     check_operation(pending.deferred->fingerprints->start(*pending.group), pending.operation);
   }
 
@@ -276,7 +276,7 @@ class alignas(64) Engine : public Announcer {
   void start_deferred(Group& group) {
     while (!group.waiting.empty() && group.several == 0) {
       Pending& operation = *group.waiting.front();
-      if (auto* const fingerprints = operation.deferred->fingerprints.get()) {
+      if (auto& fingerprints = operation.deferred->fingerprints) {
         bool done = false;
         std::optional<std::string> mismatch;
         check_operation(fingerprints->compare(group, options_.strict_call_sites, done, mismatch), operation.operation);
@@ -346,8 +346,8 @@ class alignas(64) Engine : public Announcer {
   Operations operations_;
 
   std::string name_;
-  std::unique_ptr<Peers> peers_;
-  std::optional<AtFinalize> at_finalize_;
+  Peers peers_;
+  AtFinalize at_finalize_;
   Objects objects_;
   Live live_{[](void* self) { static_cast<Engine*>(self)->visit(); }, this};
   int next_number_ = 2;  // 0 is the end of the engine, 1 the root communicator

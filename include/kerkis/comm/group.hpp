@@ -23,7 +23,7 @@ struct Pending;
 struct Group {
   /// `number` is the same on all its ranks. `fingerprints` is a duplicate for the checking mode, or MPI_COMM_NULL.
   Group(MPI_Comm handle, MPI_Comm fingerprints_handle, std::string words, int its_number,
-        std::shared_ptr<const FailureChannel> channel)
+        std::shared_ptr<FailureChannel> channel)
       : native(handle), fingerprints(fingerprints_handle), name(std::move(words)), number(its_number),
         failures(std::move(channel)) {
     MPI_Comm_set_errhandler(native, MPI_ERRORS_RETURN);
@@ -55,7 +55,7 @@ struct Group {
   MPI_Comm native, fingerprints;
   std::string name;
   int number;
-  std::shared_ptr<const FailureChannel> failures;
+  std::shared_ptr<FailureChannel> failures;
   int rank = 0, size = 1;
   std::vector<int> root_ranks;    ///< by rank
   std::uint64_t sequence = 0;     ///< of the last collective

@@ -21,9 +21,12 @@ struct WrongPair {
 /// receives from it. MPI may lose elements silently where they differ. Two collectives, one after the other.
 class PairCounts {
  public:
+  PairCounts() = default;  ///< of nothing
   explicit PairCounts(const UnevenCounts& counts)
       : sends_(counts.sends.begin(), counts.sends.end()), receives_(counts.receives.begin(), counts.receives.end()),
         sent_to_me_(sends_.size()), found_(sends_.size()) {}
+
+  bool any() const { return !sends_.empty(); }
 
   /// Starts or tests; `done` when `found` has its answer.
   int advance(MPI_Comm native, int& done) {

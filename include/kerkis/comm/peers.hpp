@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -29,11 +29,10 @@ namespace kerkis::comm {
 /// without their help.
 class Peers {
  public:
-  /// Collective over `native`, under the deadline. Throws CommError, and InputError on every rank for a KERKIS_CHECK
-  /// that means nothing, or options that differ where they may not. Sets what `options` leaves
-  /// open.
-  Peers(MPI_Comm native, CommunicatorOptions& options, const Construction& construction) {
-    if (options.watch) watch_ = std::make_unique<Watch>();
+  /// Before anything else. Collective over `native`, under the deadline. Throws CommError, and InputError on every rank
+  /// for a KERKIS_CHECK that means nothing, or options that differ where they may not. Sets what `options` leaves open.
+  void meet(MPI_Comm native, CommunicatorOptions& options, const Construction& construction) {
+    if (options.watch) watch_.emplace();
     MPI_Comm_rank(native, &rank_);
     int size = 1;
     MPI_Comm_size(native, &size);
@@ -50,7 +49,7 @@ class Peers {
 
     const std::size_t host = host_of_[own()];
     const auto name = message("/kerkis-", cards_[first_of_[host]].token);
-    board_ = std::make_unique<Board>(ranks_of_[host], slot_of_[own()], name);
+    board_.emplace(ranks_of_[host], slot_of_[own()], name);
     if (size > 1) {
       check(MPI_Ibarrier(native, &request), "MPI_Ibarrier");
       wait(request, construction);
@@ -197,8 +196,8 @@ class Peers {
   std::vector<Card> cards_;                       // by rank
   std::vector<std::size_t> host_of_, slot_of_;    // by rank
   std::vector<std::size_t> first_of_, ranks_of_;  // by host: its first rank, and how many it has
-  std::unique_ptr<Board> board_;
-  std::unique_ptr<Watch> watch_;  // ends before the board
+  std::optional<Board> board_;
+  std::optional<Watch> watch_;  // ends before the board
 };
 
 }  // namespace kerkis::comm

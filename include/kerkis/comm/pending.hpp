@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -59,7 +60,7 @@ struct Deferred {
   virtual ~Deferred() = default;
   virtual int begin(MPI_Request* request) = 0;
 
-  std::unique_ptr<Fingerprints> fingerprints;  ///< null if nothing is checked
+  std::optional<Fingerprints> fingerprints;  ///< if anything is checked
 };
 template <class Begin>
 struct DeferredCall final : Deferred {

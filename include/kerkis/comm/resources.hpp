@@ -10,7 +10,6 @@
 #include <new>
 #include <optional>
 #include <utility>
-#include <vector>
 
 namespace kerkis::comm {
 
@@ -68,7 +67,7 @@ class Block {
 /// fresh from the system costs a page fault every 4 KiB, and what was found out about the MPI library.
 class Resources {
  public:
-  Resources() { free_.reserve(most_ + 1); }
+  Resources() = default;
   Resources(const Resources&) = delete;
   Resources& operator=(const Resources&) = delete;
   ~Resources() {
@@ -119,29 +118,33 @@ class Resources {
   static constexpr std::size_t piece_bytes_ = 512, header_bytes_ = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
 
   Block find(const BufferSpace& space, std::size_t bytes) {
-    std::size_t best = free_.size();
-    for (std::size_t i = 0; i < free_.size(); ++i)
+    std::size_t best = number_of_free_;
+    for (std::size_t i = 0; i < number_of_free_; ++i)
       if (free_[i].space_ == &space && free_[i].bytes_ >= bytes &&
           free_[i].bytes_ / 4 <= std::max(bytes, std::size_t{512}) &&
-          (best == free_.size() || free_[i].bytes_ < free_[best].bytes_))
+          (best == number_of_free_ || free_[i].bytes_ < free_[best].bytes_))
         best = i;
-    if (best == free_.size()) return {};
+    if (best == number_of_free_) return {};
     Block found = std::move(free_[best]);
-    free_[best] = std::move(free_.back());
-    free_.pop_back();
+    --number_of_free_;
+    if (best < number_of_free_) free_[best] = std::move(free_[number_of_free_]);
     found.owner_ = this;
     return found;
   }
 
   void give_back(Block&& block) noexcept {
     block.owner_ = nullptr;
-    free_.push_back(std::move(block));
-    if (free_.size() > most_) free_.erase(free_.begin());  // the one that has lain here longest, or nearly
+    if (number_of_free_ == most_) {  // the one that has lain here longest, or nearly, goes
+      for (std::size_t i = 1; i < most_; ++i) free_[i - 1] = std::move(free_[i]);
+      --number_of_free_;
+    }
+    free_[number_of_free_++] = std::move(block);
   }
 
   std::size_t number_of_free_pieces_ = 0;
   std::array<void*, most_> free_pieces_{};
-  std::vector<Block> free_;
+  std::size_t number_of_free_ = 0;
+  std::array<Block, most_> free_;
 };
 
 /// Of a class whose objects lie in memory that is used again: every operation has some, and the general allocator costs
