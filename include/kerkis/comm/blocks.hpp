@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -44,7 +45,7 @@ class Blocks {
             " elements, its View ", elements);
   }
 
-  bool equal() const { return begins_.empty(); }
+  bool equal() const { return begins_ == nullptr; }
   std::size_t ranks() const { return ranks_; }
   std::size_t rank() const { return rank_; }
   std::size_t begin(std::size_t rank) const { return equal() ? rank * each_ : begins_[rank]; }
@@ -60,7 +61,7 @@ class Blocks {
  private:
   [[gnu::noinline]] void set_begins(std::span<const std::size_t> counts) {
     require(counts.size() == ranks_, operation_, " over ", ranks_, " ranks: counts for ", counts.size());
-    begins_.resize(ranks_ + 1);
+    begins_ = std::make_unique<std::size_t[]>(ranks_ + 1);
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       begins_[rank + 1] = begins_[rank] + counts[rank];
       require(begins_[rank + 1] >= counts[rank], operation_, " over ", ranks_, " ranks: counts whose sum overflows");
@@ -69,7 +70,7 @@ class Blocks {
 
   const char* operation_;
   std::size_t ranks_, rank_, each_;
-  std::vector<std::size_t> begins_;  // and the end of the last; empty: equal blocks
+  std::unique_ptr<std::size_t[]> begins_;  // and the end of the last; null: equal blocks
 };
 
 /// Counts and displacements as MPI takes them; MPI reads them until the operation is complete.

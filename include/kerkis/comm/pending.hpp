@@ -137,11 +137,11 @@ class Operations {
 
  private:
   [[gnu::noinline]] void make_place() {
-    all_.push_back(nullptr);  // first, so that what is made has a place
-    free_ = all_.back() = new Pending;
+    all_.reserve(all_.size() + 1);  // so that what is made has a place
+    all_.push_back(free_ = new Pending);
   }
 
-  Pending* free_ = nullptr;  // the first
+  Pending* free_ = nullptr;    // the first
   std::vector<Pending*> all_;  // owned
 };
 
