@@ -6,11 +6,13 @@
 #include <kerkis/comm/all_to_all.hpp>
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/broadcast.hpp>
+#include <kerkis/comm/gather.hpp>
 #include <kerkis/comm/hand_off.hpp>
 #include <kerkis/comm/persistent_collective.hpp>
 #include <kerkis/comm/persistent_hand_off.hpp>
 #include <kerkis/comm/reduce_scatter.hpp>
 #include <kerkis/comm/request_range.hpp>
+#include <kerkis/comm/scatter.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -197,6 +199,38 @@ Request uneven(const Communicator& world, const View<int>& received, std::size_t
   const auto into = Kokkos::subview(received, std::pair(std::size_t{0}, all));
   if (in_place) return kerkis::all_to_all(Host(), world, into, {.send_counts = receives, .receive_counts = receives});
   return kerkis::all_to_all(Host(), world, sent, into, {.send_counts = sends, .receive_counts = receives});
+}
+
+TEST_CASE("blocks whose counts differ between ranks, but not their sum") {
+  const auto mismatch = [](const auto& call) {
+    const Communicator world(MPI_COMM_WORLD, "world", checked);
+    if (world.size() < 2) return;
+    const auto ranks = static_cast<std::size_t>(world.size());
+    std::vector<std::size_t> counts(ranks, 4);
+    if (world.rank() == 1) {
+      counts.front() = 3;
+      counts.back() = 5;
+    }
+    const auto mine = counts[static_cast<std::size_t>(world.rank())];
+    const Kokkos::View<float*> block("block", mine), all("all", 4 * ranks);
+    const std::string text = thrown<CommError>([&] { call(world, counts, block, all).wait(); });
+    CHECK_MESSAGE(contains(text, "mismatched collectives #1 over 'world': rank 0 entered "), text);
+    CHECK_MESSAGE(contains(text, " in blocks of 4, "), text);
+    CHECK_MESSAGE(contains(text, " in blocks of 3, "), text);
+  };
+  mismatch([](const auto& world, const auto& counts, const auto& block, const auto& all) {
+    return kerkis::all_gather(Host(), world, block, all, {.counts = counts});
+  });
+  mismatch([](const auto& world, const auto& counts, const auto& block, const auto& all) {
+    return kerkis::gather(Host(), world, block, all, {.counts = counts});
+  });
+  mismatch([](const auto& world, const auto& counts, const auto& block, const auto& all) {
+    return kerkis::scatter(Host(), world, all, block, {.counts = counts});
+  });
+  for (const bool reproducible : {false, true})
+    mismatch([=](const auto& world, const auto& counts, const auto& block, const auto& all) {
+      return kerkis::reduce_scatter(Host(), world, all, block, {.counts = counts, .reproducible = reproducible});
+    });
 }
 
 TEST_CASE("an all_to_all of which two ranks have other counts") {

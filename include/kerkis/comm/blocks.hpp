@@ -53,6 +53,9 @@ class Blocks {
   std::size_t mine() const { return size(rank_); }
   std::size_t total() const { return begin(ranks_); }
 
+  /// Where each begins, and the end of the last; null: equal blocks.
+  const std::size_t* begins() const { return begins_.get(); }
+
   /// Whether one MPI call with int counts can move them.
   bool fit(const Communicator& communicator) const {
     return total() <= communicator.state()->engine->options().largest_count;

@@ -22,12 +22,13 @@ namespace kerkis::comm {
 /// What all ranks of a communicator must agree on when they enter a collective. Texts are cut to what fits.
 struct Fingerprint {
   std::array<char, 24> name{}, type{}, reduction{}, order{};
-  std::array<char, 40> file{};
+  std::array<char, 40> file{}, counts{};
   std::uint64_t line = 0, count = 0, shards = 0, sequence = 0;
+  std::uint64_t all_counts = 0;  ///< a checksum of the counts of blocks, of which `counts` shows the first; 0: none
   std::int32_t root = -1, equal_counts = 0;
 
   Fingerprint() = default;
-  explicit Fingerprint(const Operation& operation)
+  Fingerprint(const Operation& operation, int ranks)
       : line(operation.where.line()), count(operation.count), shards(operation.shards), sequence(operation.sequence),
         root(operation.root), equal_counts(operation.equal_counts ? 1 : 0) {
     const std::string_view path = operation.where.file_name();
@@ -36,12 +37,22 @@ struct Fingerprint {
     copy(operation.reduction, reduction);
     copy(operation.order, order);
     copy(path.substr(path.rfind('/') + 1), file);
+    if (operation.begins == nullptr) return;
+    std::string words;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::uint64_t number = operation.begins[rank + 1] - operation.begins[rank];
+      all_counts = (all_counts ^ number) * 0x100000001b3 + 1;
+      if (words.size() < counts.size()) words += message(rank > 0 ? ", " : "", number);
+    }
+    all_counts |= 1;
+    if (words.size() >= counts.size()) words.replace(words.rfind(", ", counts.size() - 6) + 2, words.npos, "...");
+    copy(words, counts);
   }
 
   bool agrees_with(const Fingerprint& other, bool call_sites) const {
     return name == other.name && type == other.type && reduction == other.reduction && shards == other.shards &&
            root == other.root && sequence == other.sequence && equal_counts == other.equal_counts &&
-           (equal_counts == 0 || count == other.count) &&
+           all_counts == other.all_counts && (equal_counts == 0 || count == other.count) &&
            (order[0] == 0 || other.order[0] == 0 || order == other.order) &&
            (!call_sites || (line == other.line && file == other.file));
   }
@@ -52,6 +63,7 @@ struct Fingerprint {
     if (reduction[0] != '\0') words += message(" (", reduction.data(), shards > 0 ? ", in order of " : ")");
     if (shards > 0) words += message(shards, shards == 1 ? " shard)" : " shards)");
     if (type[0] != '\0') words += message(" of ", count, " ", type.data());
+    if (all_counts != 0) words += message(" in blocks of ", counts.data());
     const bool sends = words.find("broadcast") != std::string::npos || words.starts_with("scatter");
     if (root >= 0) words += message(sends ? " from" : " to", " root ", root);
     if (order[0] != '\0') words += message(", ", order.data());
@@ -69,7 +81,7 @@ struct Fingerprint {
 class Fingerprints {
  public:
   Fingerprints(const Group& group, const Operation& operation)
-      : mine_(operation), all_(static_cast<std::size_t>(group.size)),
+      : mine_(operation, group.size), all_(static_cast<std::size_t>(group.size)),
         pairs_(operation.uneven != nullptr ? PairCounts(*operation.uneven) : PairCounts()) {}
 
   int start(const Group& group) {

@@ -62,7 +62,8 @@ struct Operation {
   bool equal_counts = true;              ///< and `count` is the same on all of them
   const char* reduction = "";            ///< of a reduction
   std::size_t shards = 0;                ///< of one in their order; 0: in MPI's
-  const UnevenCounts* uneven = nullptr;  ///< of an uneven all_to_all; read while it is called
+  const UnevenCounts* uneven = nullptr;  ///< of an uneven all_to_all; read, as `begins`, while it is called
+  const std::size_t* begins = nullptr;   ///< of blocks of other sizes, equal on all ranks: of each, and the end of all
   std::source_location where{};          ///< without a line: no call of the program, but the communicator's end
   const char* axis = "";                 ///< the communicator's name; it sets this and the number
   std::uint64_t sequence = 0;            ///< among its collectives, or among this rank's hand-offs

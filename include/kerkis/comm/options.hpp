@@ -25,8 +25,8 @@ struct CommunicatorOptions {
   bool stage = false;  ///< all memory goes through buffers, as device memory does: for tests
 
   /// Checking mode: before a collective starts, the ranks compare operation, reduction and its order, element type,
-  /// count, root and order of elements, and what each sends to each with what that one receives in an all_to_all with
-  /// counts; if they differ, every rank throws what two of them have entered, and where. A View that is written while
+  /// count, the counts of blocks, root and order of elements, and what each sends to each with what that one receives in
+  /// an all_to_all with counts; if they differ, every rank throws what two of them have entered, and where. A View that is written while
   /// an operation reads it is an error, two threads in calls at the same time are an InputError of the second, and
   /// MPI_Finalize lists on stderr what was never finished, unless a failure has stopped it. What can't be seen: the
   /// element types of hand-offs, a buffer that the program frees or writes while an operation writes it, and unmanaged

@@ -25,6 +25,7 @@ inline Request start_root_blocks(const Communicator& communicator, bool gathers,
                         .order = type.order,
                         .count = blocks.total(),
                         .root = root,
+                        .begins = blocks.begins(),
                         .where = where};
   const std::size_t rank = blocks.rank(), root_rank = static_cast<std::size_t>(root);
   in_place = in_place && rank == root_rank;
