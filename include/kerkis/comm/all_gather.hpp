@@ -65,10 +65,10 @@ inline Request start_all_gather(const Communicator& communicator, const Blocks& 
 /// or send.size(). `execution` is fenced first; both Views, which have no memory in common, belong to the operation
 /// until the request is complete. Throws InputError if the sizes do not match, CommError if MPI fails.
 template <class ExecutionSpace, class Send, class Receive>
-requires(!std::is_convertible_v<Receive, AllGatherOptions>) Request
-    all_gather(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
-               const Receive& receive, AllGatherOptions options = {},
-               std::source_location where = std::source_location::current()) {
+  requires(!std::is_convertible_v<Receive, AllGatherOptions>)
+Request all_gather(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
+                   const Receive& receive, AllGatherOptions options = {},
+                   std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
   comm::check_apart("all_gather", send, receive);
   static constexpr const char* fence = "kerkis::all_gather";

@@ -19,6 +19,25 @@
 
 namespace kerkis::comm {
 
+/// Of some bytes, never 0; fast, and enough to see that they have changed: four lanes of multiply and rotate.
+inline std::uint64_t checksum_of(const void* data, std::size_t bytes) {
+  const auto* from = static_cast<const unsigned char*>(data);
+  std::array<std::uint64_t, 4> lanes{bytes, 1, 2, 3};
+  const auto mix = [](std::uint64_t lane, std::uint64_t word) {
+    return std::rotl((lane ^ word) * 0x9E3779B97F4A7C15u, 29);
+  };
+  std::array<std::uint64_t, 4> words;
+  for (; bytes >= sizeof words; bytes -= sizeof words, from += sizeof words) {
+    std::memcpy(words.data(), from, sizeof words);
+    for (std::size_t i = 0; i < words.size(); ++i) lanes[i] = mix(lanes[i], words[i]);
+  }
+  words = {};
+  if (bytes > 0) std::memcpy(words.data(), from, bytes);
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < words.size(); ++i) sum = mix(sum, mix(lanes[i], words[i]));
+  return sum | 1;
+}
+
 /// What all ranks of a communicator must agree on when they enter a collective. Texts are cut to what fits.
 struct Fingerprint {
   std::array<char, 24> name{}, type{}, reduction{}, order{};
@@ -38,13 +57,10 @@ struct Fingerprint {
     copy(operation.order, order);
     copy(path.substr(path.rfind('/') + 1), file);
     if (operation.begins == nullptr) return;
+    all_counts = checksum_of(operation.begins, (static_cast<std::size_t>(ranks) + 1) * sizeof(std::size_t));
     std::string words;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const std::uint64_t number = operation.begins[rank + 1] - operation.begins[rank];
-      all_counts = (all_counts ^ number) * 0x100000001b3 + 1;
-      if (words.size() < counts.size()) words += message(rank > 0 ? ", " : "", number);
-    }
-    all_counts |= 1;
+    for (int rank = 0; rank < ranks && words.size() < counts.size(); ++rank)
+      words += message(rank > 0 ? ", " : "", operation.begins[rank + 1] - operation.begins[rank]);
     if (words.size() >= counts.size()) words.replace(words.rfind(", ", counts.size() - 6) + 2, words.npos, "...");
     copy(words, counts);
   }
@@ -146,25 +162,6 @@ class Fingerprints {
 /// For an operation whose checksum has changed.
 inline CommError written_early(const Operation& operation, int rank) {
   return failure(operation.text() + ": its View was written before the operation was complete", operation, rank);
-}
-
-/// Of some bytes, never 0; fast, and enough to see that they have changed: four lanes of multiply and rotate.
-inline std::uint64_t checksum_of(const void* data, std::size_t bytes) {
-  const auto* from = static_cast<const unsigned char*>(data);
-  std::array<std::uint64_t, 4> lanes{bytes, 1, 2, 3};
-  const auto mix = [](std::uint64_t lane, std::uint64_t word) {
-    return std::rotl((lane ^ word) * 0x9E3779B97F4A7C15u, 29);
-  };
-  std::array<std::uint64_t, 4> words;
-  for (; bytes >= sizeof words; bytes -= sizeof words, from += sizeof words) {
-    std::memcpy(words.data(), from, sizeof words);
-    for (std::size_t i = 0; i < words.size(); ++i) lanes[i] = mix(lanes[i], words[i]);
-  }
-  words = {};
-  if (bytes > 0) std::memcpy(words.data(), from, bytes);
-  std::uint64_t sum = 0;
-  for (std::size_t i = 0; i < words.size(); ++i) sum = mix(sum, mix(lanes[i], words[i]));
-  return sum | 1;
 }
 
 /// Once begun, calls back when MPI_Finalize begins, unless it has been destroyed before.

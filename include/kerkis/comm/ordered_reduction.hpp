@@ -247,6 +247,7 @@ Request start_ordered(const Communicator& communicator, Operation operation, std
   const auto [merge, words] = merge_of<T, Functor>(reduction, operation.name);
   operation.reduction = words;
   operation.shards = shape.shards;
+  if (shape.blocks != nullptr) operation.begins = shape.blocks->begins();
   const int rank = communicator.rank();
   const Range mine = partition(static_cast<std::int64_t>(shape.shards), communicator.size(), rank);
   require(shape.shards > 0, operation.name, ": no shards");

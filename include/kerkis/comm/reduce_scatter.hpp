@@ -101,10 +101,10 @@ inline Request start_reduce_scatter(const Communicator& communicator, const Nati
 /// which have no memory in common, belong to the operation until the request is complete. Throws InputError if the
 /// sizes do not match or the element type does not have the operation, CommError if MPI fails.
 template <class Functor = comm::Named, class ExecutionSpace, class Send, class Receive>
-requires(!std::is_convertible_v<Receive, ReduceScatterOptions>) Request
-    reduce_scatter(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
-                   const Receive& receive, ReduceScatterOptions options = {},
-                   std::source_location where = std::source_location::current()) {
+  requires(!std::is_convertible_v<Receive, ReduceScatterOptions>)
+Request reduce_scatter(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
+                       const Receive& receive, ReduceScatterOptions options = {},
+                       std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
   comm::check_apart("reduce_scatter", send, receive);
   using Element = typename Receive::value_type;
@@ -116,8 +116,7 @@ requires(!std::is_convertible_v<Receive, ReduceScatterOptions>) Request
   if (always || options.reproducible || options.shards > 0) {
     const std::size_t shards = comm::shards_of(communicator, options.shards);
     comm::check_shards("reduce_scatter", communicator, shards, blocks.total(), send.size());
-    return comm::reduce_in_order<Functor>(execution, communicator,
-                                          {.name = "reduce_scatter", .begins = blocks.begins(), .where = where},
+    return comm::reduce_in_order<Functor>(execution, communicator, {.name = "reduce_scatter", .where = where},
                                           options.deadline, fence, send, receive, true, options.operation,
                                           {.count = blocks.total(), .shards = shards, .blocks = &blocks});
   }
@@ -147,9 +146,9 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
   constexpr bool always = comm::always_in_order<Element, Functor>;
   const auto blocks = comm::Blocks::of("reduce_scatter", communicator, options.counts, view.size());
   if (always || options.reproducible || options.shards > 0)
-    return comm::reduce_in_order<Functor>(
-        execution, communicator, {.name = "reduce_scatter", .begins = blocks.begins(), .where = where},
-        options.deadline, fence, view, options.operation, {.shards = options.shards, .blocks = &blocks});
+    return comm::reduce_in_order<Functor>(execution, communicator, {.name = "reduce_scatter", .where = where},
+                                          options.deadline, fence, view, options.operation,
+                                          {.shards = options.shards, .blocks = &blocks});
   if constexpr (!always) {
     const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, "reduce_scatter");
     if (communicator.size() == 1) {

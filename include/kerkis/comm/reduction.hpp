@@ -97,6 +97,7 @@ InputError no_reduction(Reduction reduction, const char* caller) {
                                                     : "floating-point numbers"));
 }
 
+/// Of those that native_operation does not know at once.
 template <class T>
 NativeOperation named_operation(const Communicator& communicator, Reduction reduction, const char* caller) {
   constexpr bool integral = std::is_integral_v<T>, boolean = std::is_same_v<T, bool>,
@@ -108,7 +109,6 @@ NativeOperation named_operation(const Communicator& communicator, Reduction redu
   };
   switch (reduction) {
   case Reduction::sum:
-    if constexpr (!boolean) return {MPI_SUM, name};
     break;
   case Reduction::product:
     if constexpr (is_complex<T>)
@@ -171,7 +171,7 @@ NativeOperation native_operation(const Communicator& communicator, [[maybe_unuse
                                  [[maybe_unused]] const char* caller) {
   if constexpr (std::is_same_v<Functor, Named>) {
     if constexpr (!std::is_same_v<T, bool>)
-      if (reduction == Reduction::sum) [[likely]]
+      if (reduction == Reduction::sum) [[likely]]  // nearly always
         return {MPI_SUM, "sum"};
     return named_operation<T>(communicator, reduction, caller);
   } else {

@@ -72,7 +72,7 @@ namespace detail {
 inline void append(std::string& text, std::string_view part) { text += part; }
 inline void append(std::string& text, char part) { text += part; }
 template <class Number>
-requires std::is_arithmetic_v<Number>
+  requires std::is_arithmetic_v<Number>
 void append(std::string& text, Number part) {
   if constexpr (std::is_integral_v<Number>) {
     text += std::to_string(part);
