@@ -233,6 +233,24 @@ TEST_CASE("blocks whose counts differ between ranks, but not their sum") {
     });
 }
 
+TEST_CASE("an all_to_all with counts on some ranks alone") {
+  int ranks = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks == 1) return;
+  const auto each = [](const Communicator& world) { return static_cast<std::size_t>(world.size()); };
+  check_mismatch(
+      message("all_to_all of ", ranks, " int32 at"), message("all_to_all of ", ranks, " int32 with counts at"),
+      [&](const Communicator& world) {
+        kerkis::all_to_all(Host(), world, View<int>("from", each(world)), View<int>("to", each(world))).wait();
+      },
+      [&](const Communicator& world) {
+        const std::vector<std::size_t> ones(each(world), 1);
+        kerkis::all_to_all(Host(), world, View<int>("from", each(world)), View<int>("to", each(world)),
+                           {.send_counts = ones, .receive_counts = ones})
+            .wait();
+      });
+}
+
 TEST_CASE("an all_to_all of which two ranks have other counts") {
   for (const bool in_place : {false, true}) {
     for (const std::size_t expected : {0U, 3U}) {

@@ -170,6 +170,65 @@ TEST_CASE("a communicator that comes after many others") {
   CHECK_MESSAGE(!contains(text, "unknown"), text);
 }
 
+/// All but the last rank wait for it; returns what rank 0 throws, elsewhere "".
+std::string wait_for_last(const Communicator& world, const Communicator& there) {
+  if (world.rank() == world.size() - 1) {
+    compute(world);
+    return {};
+  }
+  const auto deadline = world.rank() == 0 ? 300ms : 30000ms;
+  const std::string text = thrown<CommError>([&] { kerkis::barrier(there, {.deadline = deadline}).wait(); });
+  return world.rank() == 0 ? text : std::string();
+}
+
+TEST_CASE("the root communicator beside many parts") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const int last = world.size() - 1;
+  const Communicator base = world.split(0, world.rank(), "base");
+  std::vector<Communicator> parts;
+  for (int i = 0; i < 70; ++i) {
+    parts.push_back(base.split(0, world.rank(), message("part ", i)));
+    kerkis::barrier(parts.back()).wait();
+  }
+  const std::string text = wait_for_last(world, world);
+  if (world.rank() != 0) return;
+  CHECK_MESSAGE(contains(text, message("; rank ", last, " has not come: rank ", last,
+                                       " last entered barrier #1 over 'part 69' at deadline.cpp:")),
+                text);
+}
+
+TEST_CASE("an old communicator beside many newer ones") {
+  const Communicator sound(MPI_COMM_WORLD, "sound");
+  for (const bool newer_end : {false, true}) {
+    CAPTURE(newer_end);
+    const Communicator world(MPI_COMM_WORLD, "world", patient);
+    const int last = world.size() - 1;
+    const Communicator old = world.split(0, world.rank(), "old");
+    kerkis::barrier(old).wait();
+    std::vector<Communicator> parts;
+    for (int i = 0; i < 130; ++i) {
+      parts.push_back(world.split(0, world.rank(), message("part ", i)));
+      kerkis::barrier(parts.back()).wait();
+    }
+    if (newer_end) parts.clear();
+    kerkis::barrier(old).wait();
+    if (newer_end) kerkis::barrier(world).wait();  // so that it is not what was entered last that tells
+    const std::string text = wait_for_last(world, old);
+    CHECK_MESSAGE((world.rank() != 0 || contains(text, message("barrier #3 over 'old', called at deadline.cpp:"))), text);
+    CHECK_MESSAGE((world.rank() != 0 || contains(text, message("; rank ", last, " has not come: rank ", last,
+                                                               " last entered barrier #", newer_end ? 132 : 2))),
+                  text);
+  }
+}
+
+TEST_CASE("a name that is cut is marked") {
+  const Communicator world(MPI_COMM_WORLD, "world", patient);
+  const Communicator part = world.split(0, world.rank(), "a part of all ranks with quite a long name");
+  kerkis::barrier(part).wait();
+  const std::string text = wait_for_last(world, world);
+  if (world.rank() == 0) CHECK_MESSAGE(contains(text, "barrier #1 over 'a part of all ranks with qui...' at "), text);
+}
+
 TEST_CASE("a long name is the same communicator's in all of the report") {
   const Communicator world(MPI_COMM_WORLD, "a communicator with quite a long name", patient);
   const int last = world.size() - 1, line = __LINE__ + 1;
@@ -452,22 +511,39 @@ TEST_CASE("a board shows what its ranks enter, and leaves nothing behind") {
     CHECK(state.last.group == 6);
     CHECK(first.read(1, 6).sequence == 0);
     // Another communicator with the same place: the newest has it.
-    constexpr int newer = 5 + Board::place_count;
+    constexpr int newer = 5 + Board::part_places;
     CHECK(first.read(1, newer).sequence == 0);
     second.enter(newer, {.name = "scan", .axis = "newer", .sequence = 2});
     second.enter(5, {.name = "all_reduce", .axis = "older", .sequence = 101});
     CHECK(first.read(1, newer).sequence == 2);
-    CHECK(first.read(1, newer + Board::place_count).sequence == 0);
+    CHECK(first.read(1, newer + Board::part_places).sequence == 0);
+    CHECK(first.read(1, 5).sequence == 101);  // it is what was entered last
+    CHECK(std::string(second.read(1, 5).last.axis.data()) == "older");
+    second.enter(5, {.name = "send", .collective = false, .axis = "older", .sequence = 102});
     CHECK(first.read(1, 5).sequence == -1);
+    second.leave(5);  // is not there
+    CHECK(first.read(1, newer).sequence == 2);
+    second.leave(newer);
+    CHECK(first.read(1, 5).sequence == -1);
+    CHECK(first.read(1, newer + Board::part_places).sequence == 0);
+    second.enter(5, {.name = "all_reduce", .axis = "older", .sequence = 102});
+    second.enter(6, {.name = "send", .collective = false, .axis = "other", .sequence = 8});
+    CHECK(first.read(1, 5).sequence == 102);
+    CHECK(first.read(1, newer + Board::part_places).sequence == 0);
+    // The root and the end are never displaced.
+    second.enter(1, {.name = "barrier", .axis = "root", .sequence = 3});
+    second.enter(1 + Board::part_places, {.name = "scan", .axis = "part", .sequence = 4});
+    second.enter(2 + Board::part_places, {.name = "scan", .axis = "part", .sequence = 5});
+    CHECK(first.read(1, 1).sequence == 3);
+    CHECK(first.read(1, 0).sequence == 0);
     CHECK(std::string(state.last.name.data()) == "send");
     CHECK(std::string(state.last.axis.data()) == "other");
     CHECK(state.last_sequence == 7);
     CHECK(state.age < 10'000);
-    CHECK(std::string(second.read(1, 5).last.axis.data()) == "older");
   }
   first.forget_name();
   CHECK(shm_open(name.c_str(), O_RDWR, 0600) < 0);
-  CHECK(first.read(1, 5 + Board::place_count).sequence == 2);
+  CHECK(first.read(1, 1).sequence == 3);
 
   Board alone(2, 1, "no/such/name");  // no shared memory
   alone.enter(1, {.name = "scan", .sequence = 3});

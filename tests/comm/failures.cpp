@@ -313,7 +313,8 @@ TEST_CASE("a failure keeps what is known of it, on every rank and every time") {
         CHECK_MESSAGE(!contains(text, "\n"), text);
         CHECK_MESSAGE(!contains(text, "0x"), text);
         CHECK(text.find("receive #1") == (world.rank() == 0 ? 0 : std::string("rank 0: ").size()));
-        if (by_mpi) CHECK_MESSAGE(contains(text, "the message is longer than what was to receive it: "), text);
+        const char* const words = "the message is longer than what was to receive it, or ends within an element: ";
+        if (by_mpi) CHECK_MESSAGE(contains(text, words), text);
       }
     }
   }

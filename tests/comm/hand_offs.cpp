@@ -193,6 +193,10 @@ TEST_CASE("what makes no sense is refused") {
                        ("exchange: .to is not given" + hint).c_str(), InputError);
   CHECK_THROWS_WITH_AS(kerkis::exchange(host, world, three, four, {.with = world.size()}),
                        kerkis::message("exchange: ", world.size(), " is no rank of 'world'").c_str(), InputError);
+  CHECK_THROWS_WITH_AS(kerkis::exchange(host, world, three, four, {.to = 0, .from = kerkis::any_rank}),
+                       "exchange: any_rank is for receives alone", InputError);
+  CHECK_THROWS_WITH_AS(kerkis::send(host, world, three, {.to = kerkis::any_rank}),
+                       "send: any_rank is for receives alone", InputError);
   CHECK_THROWS_WITH_AS(
       kerkis::exchange(host, world, three, four, {.with = world.rank()}),
       kerkis::message("exchange of rank ", world.rank(), " with itself: 3 elements do not fill 4").c_str(), InputError);

@@ -96,6 +96,16 @@ int main(int argc, char** argv) {
       const Kokkos::View<int*, Kokkos::HostSpace> view("view", 1 << 20);
       if (world.rank() == 0) kerkis::send(Kokkos::DefaultHostExecutionSpace(), world, view, {.to = 1}).detach();
     });
+  if (way == "unreceived" || way == "unreceived_in_part")
+    return run([&] {
+      const kerkis::Communicator world(MPI_COMM_WORLD);
+      const kerkis::Communicator all = way == "unreceived" ? world : world.split(0, -world.rank(), "part");
+      const Kokkos::View<int*, Kokkos::HostSpace> view("view", 10);
+      if (world.rank() == 0)
+        kerkis::send(Kokkos::DefaultHostExecutionSpace(), all, view, {.to = (all.rank() + 1) % all.size(), .tag = 7})
+            .wait();
+      kerkis::barrier(all).wait();
+    });
   if (way == "absent")
     return run([] {
       int rank = 0;

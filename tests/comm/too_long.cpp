@@ -37,6 +37,60 @@ TEST_CASE("a longer message is an error that says so") {
   }
 }
 
+TEST_CASE("an error of a receive from any rank names the sender") {
+  const Communicator world(MPI_COMM_WORLD, "world");
+  if (world.size() == 1) return;
+  const int last = world.size() - 1;
+  const views::Of<float*, Kokkos::LayoutRight> nine("nine", 9), five("five", 5);
+  try {
+    if (world.rank() == last)
+      kerkis::send(Host(), world, nine, {.to = 0}).wait();
+    else if (world.rank() == 0)
+      kerkis::receive(Host(), world, five, {.from = kerkis::any_rank}).wait();
+    kerkis::barrier(world).wait();
+    kerkis::barrier(world).wait();
+    FAIL_CHECK("no failure");
+  } catch (const CommError& error) {
+    const std::string text = error.what();
+    CHECK_MESSAGE(text.find(kerkis::message("receive #1 of 5 float from rank ", last, " over")) != text.npos, text);
+    CHECK_MESSAGE(text.find("(unknown)") == text.npos, text);
+    CHECK(error.peer() == last);
+  }
+}
+
+/// Rank 0 sends a message in pieces of so many elements to rank 1, which receives elements of another size.
+template <class Sent, class Taken>
+void check_other_elements(std::size_t largest_count, std::size_t sent, std::size_t taken) {
+  CAPTURE(largest_count);
+  const Communicator world(MPI_COMM_WORLD, "world", {.largest_count = largest_count});
+  if (world.size() == 1) return;
+  const views::Of<Sent*, Kokkos::LayoutRight> from("from", sent);
+  const views::Of<Taken*, Kokkos::LayoutRight> to("to", taken);
+  std::string text = "nothing";
+  try {
+    if (world.rank() == 0)
+      kerkis::send(Host(), world, from, {.to = 1}).wait();
+    else if (world.rank() == 1)
+      kerkis::receive(Host(), world, to, {.from = 0}).wait();
+    kerkis::barrier(world).wait();
+    kerkis::barrier(world).wait();
+  } catch (const CommError& error) {
+    text = error.what();
+  }
+  CHECK_MESSAGE((text.find("no whole number of elements") != text.npos || text.find("ends within an element") != text.npos),
+                text);
+}
+
+TEST_CASE("a message in pieces whose elements have another size is an error") {
+  for (const std::size_t pieces : {5u, 6u, 7u, 8u}) {
+    check_other_elements<float, double>(pieces, 20, 10);
+    check_other_elements<char, float>(pieces, 40, 10);
+    check_other_elements<char, double>(pieces, 40, 30);
+    check_other_elements<double, float>(pieces, 10, 20);
+    check_other_elements<float, double>(pieces, 20, 3);
+  }
+}
+
 // Here, since UCX leaks what it has for a withdrawn receive of an MPI type with gaps.
 TEST_CASE("a receive in pieces is withdrawn") {
   const Communicator world(MPI_COMM_WORLD, "world", {.largest_count = 10});

@@ -22,12 +22,14 @@
 
 namespace kerkis::comm {
 
-/// What a rank enters, and where, as others read it: texts are cut to what fits.
+/// What a rank enters, and where, as others read it.
 struct Site {
-  std::array<char, 24> name, axis;
+  std::array<char, 24> name;
+  std::array<char, 32> axis;
   std::array<char, 40> file;
-  std::uint64_t line;  ///< 0: the end of the communicator
-  std::int64_t group;  ///< the communicator's number
+  std::uint32_t line;        ///< 0: the end of the communicator
+  std::uint32_t collective;  ///< or 0
+  std::int64_t group;        ///< the communicator's number
 };
 
 /// What can be known of a rank without its help.
@@ -51,8 +53,9 @@ inline std::int64_t host_milliseconds() {
 /// sees its own state only.
 class Board {
  public:
-  /// For what a rank has entered last on each communicator: of those that share a place, the newest has it.
-  static constexpr int place_count = 64;
+  /// Places for what a rank has entered last on each part of the root communicator, which has one of its own: of the
+  /// parts that share one, the newest that has not ended has it.
+  static constexpr int part_places = 62;
 
   /// All ranks of the host give the same `name`, which `forget_name` takes away once all have done so.
   Board(std::size_t ranks, std::size_t own, std::string name) : name_(std::move(name)), ranks_(ranks) {
@@ -87,8 +90,15 @@ class Board {
     Place& place = mine_->places[place_of(group)];
     const auto there = place.group.load(std::memory_order_relaxed);
     if (there < group) [[unlikely]]
-      place.give_to(group);
+      give(place_of(group), group);
     if (there <= group) place.sequence.store(operation.sequence, std::memory_order_release);
+  }
+
+  /// The communicator ends here: its place is free for another.
+  void leave(int group) noexcept {
+    if (mine_ == nullptr) return;
+    auto& there = mine_->places[place_of(group)].group;
+    if (there.load(std::memory_order_relaxed) == group) there.store(nobody, std::memory_order_release);
   }
 
   PeerState read(std::size_t rank, int group) const {
@@ -111,6 +121,7 @@ class Board {
       const Place& place = slot.places[place_of(group)];
       const auto of_group = place.group.load(std::memory_order_acquire);
       const auto on_group = static_cast<std::int64_t>(place.sequence.load(std::memory_order_acquire));
+      const auto newest = slot.newest[place_of(group)].load(std::memory_order_acquire);
       std::atomic_thread_fence(std::memory_order_acquire);
       if (version % 2 != 0 || version != slot.version.load(std::memory_order_relaxed) ||
           of_group != place.group.load(std::memory_order_relaxed) ||
@@ -119,7 +130,13 @@ class Board {
       state.entered_any = 1;
       state.last = std::bit_cast<Site>(words);
       state.last_sequence = entered / site_count;
-      state.sequence = of_group == group ? on_group : of_group < group ? 0 : -1;
+      const bool told_by_last = state.last.group == group && state.last.collective != 0;
+      if (told_by_last)
+        state.sequence = static_cast<std::int64_t>(state.last_sequence);
+      else if (of_group == group)
+        state.sequence = on_group;
+      else
+        state.sequence = group > newest ? 0 : -1;
       state.age = std::max<std::int64_t>(0, host_milliseconds() - milliseconds);
       break;
     }
@@ -130,22 +147,18 @@ class Board {
   static constexpr std::size_t site_count = 32;  // that are written once, not at every operation
   using Words = std::array<std::uint64_t, sizeof(Site) / sizeof(std::uint64_t)>;
   using SharedWords = std::array<std::atomic<std::uint64_t>, std::tuple_size_v<Words>>;
+  static constexpr std::size_t place_count = part_places + 2;
+  static constexpr std::int64_t nobody = -1;
   struct Place {
     std::atomic<std::int64_t> group;
     std::atomic<std::uint64_t> sequence;
-
-    // Who reads the sequence 0 sees afterwards that it is no longer that of the group before.
-    void give_to(std::int64_t next) {
-      group.store(-1, std::memory_order_relaxed);
-      sequence.store(0, std::memory_order_release);
-      group.store(next, std::memory_order_release);
-    }
   };
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> entered;      // last: its sequence * site_count + its place in `sites`; 0: nothing yet
     std::atomic<std::int64_t> milliseconds;  // when
     std::atomic<std::uint64_t> version;      // odd while one of `sites` is written
     std::array<Place, place_count> places;   // that of the root communicator is in the first cache line
+    std::array<std::atomic<std::int64_t>, place_count> newest;  // group that each has been given to
     std::array<SharedWords, site_count> sites;
     std::atomic<std::int64_t> pid;
   };
@@ -171,16 +184,31 @@ class Board {
     int group = 0;
   };
 
-  static std::size_t place_of(std::int64_t group) { return static_cast<std::uint64_t>(group) % place_count; }
+  /// The first two are those of the communicator's end and of the root.
+  static std::size_t place_of(std::int64_t group) {
+    const auto number = static_cast<std::uint32_t>(group);
+    return number < 2 ? number : 2 + (number - 2) % part_places;
+  }
+
+  // Who reads the sequence 0 sees afterwards that it is no longer that of the group before.
+  [[gnu::noinline]] void give(std::size_t index, std::int64_t next) {
+    Place& place = mine_->places[index];
+    auto& newest = mine_->newest[index];
+    newest.store(std::max(newest.load(std::memory_order_relaxed), next), std::memory_order_relaxed);
+    place.group.store(nobody, std::memory_order_release);
+    place.sequence.store(0, std::memory_order_release);
+    place.group.store(next, std::memory_order_release);
+  }
 
   [[gnu::noinline]] void write(std::size_t place, int group, const Operation& operation) {
     Site site{};
     const char* const file = operation.where.file_name();
     const char* const slash = std::strrchr(file, '/');
-    copy(operation.name, site.name);
-    copy(operation.axis, site.axis);
-    copy(slash != nullptr ? slash + 1 : file, site.file);
+    copy_cut(operation.name, site.name);
+    copy_cut(operation.axis, site.axis);
+    copy_cut(slash != nullptr ? slash + 1 : file, site.file);
     site.line = operation.where.line();
+    site.collective = operation.collective ? 1 : 0;
     site.group = group;
     const auto words = std::bit_cast<Words>(site);
     const auto version = mine_->version.load(std::memory_order_relaxed);
@@ -188,11 +216,6 @@ class Board {
     std::atomic_thread_fence(std::memory_order_release);
     for (std::size_t i = 0; i < words.size(); ++i) mine_->sites[place][i].store(words[i], std::memory_order_relaxed);
     mine_->version.store(version + 2, std::memory_order_release);
-  }
-
-  template <std::size_t size>
-  static void copy(const char* text, std::array<char, size>& to) {
-    std::memcpy(to.data(), text, std::min(std::strlen(text), size - 1));
   }
 
   std::size_t bytes() const { return ranks_ * sizeof(Slot); }

@@ -38,7 +38,7 @@ inline std::uint64_t checksum_of(const void* data, std::size_t bytes) {
   return sum | 1;
 }
 
-/// What all ranks of a communicator must agree on when they enter a collective. Texts are cut to what fits.
+/// What all ranks of a communicator must agree on when they enter a collective.
 struct Fingerprint {
   std::array<char, 24> name{}, type{}, reduction{}, order{};
   std::array<char, 40> file{}, counts{};
@@ -51,18 +51,18 @@ struct Fingerprint {
       : line(operation.where.line()), count(operation.count), shards(operation.shards), sequence(operation.sequence),
         root(operation.root), equal_counts(operation.equal_counts ? 1 : 0) {
     const std::string_view path = operation.where.file_name();
-    copy(operation.name, name);
-    copy(operation.type, type);
-    copy(operation.reduction, reduction);
-    copy(operation.order, order);
-    copy(path.substr(path.rfind('/') + 1), file);
+    copy_cut(operation.name, name);
+    copy_cut(operation.type, type);
+    copy_cut(operation.reduction, reduction);
+    copy_cut(operation.order, order);
+    copy_cut(path.substr(path.rfind('/') + 1), file);
     if (operation.begins == nullptr) return;
     all_counts = checksum_of(operation.begins, (static_cast<std::size_t>(ranks) + 1) * sizeof(std::size_t));
     std::string words;
     for (int rank = 0; rank < ranks && words.size() < counts.size(); ++rank)
       words += message(rank > 0 ? ", " : "", operation.begins[rank + 1] - operation.begins[rank]);
     if (words.size() >= counts.size()) words.replace(words.rfind(", ", counts.size() - 6) + 2, words.npos, "...");
-    copy(words, counts);
+    copy_cut(words, counts);
   }
 
   bool agrees_with(const Fingerprint& other, bool call_sites) const {
@@ -80,16 +80,11 @@ struct Fingerprint {
     if (shards > 0) words += message(shards, shards == 1 ? " shard)" : " shards)");
     if (type[0] != '\0') words += message(" of ", count, " ", type.data());
     if (all_counts != 0) words += message(" in blocks of ", counts.data());
+    if (equal_counts == 0) words += " with counts";
     const bool sends = words.find("broadcast") != std::string::npos || words.starts_with("scatter");
     if (root >= 0) words += message(sends ? " from" : " to", " root ", root);
     if (order[0] != '\0') words += message(", ", order.data());
     return words + message(" at ", file.data(), ":", line);
-  }
-
- private:
-  template <std::size_t size>
-  static void copy(std::string_view text, std::array<char, size>& to) {
-    text.copy(to.data(), size - 1);
   }
 };
 

@@ -168,7 +168,8 @@ class Communicator {
       const bool checks = engine->options().check;
       const MPI_Comm fingerprints = checks ? comm::duplicate(native, construction, true) : MPI_COMM_NULL;
       std::shared_ptr<comm::Group> group(
-          new comm::Group(native, fingerprints, construction.name, number, engine->failures()));
+          new comm::Group(native, fingerprints, construction.name, number, engine->failures(), engine->board()));
+      if (root) engine->keep(group);
       return std::make_shared<State>(engine, std::move(group), root);
     });
   }

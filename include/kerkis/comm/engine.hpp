@@ -67,6 +67,10 @@ class alignas(64) Engine : public Announcer {
     return resources_;
   }
   Objects& objects() { return objects_; }
+  Board& board() { return *board_; }
+  /// That of the root communicator, whose end is that of the engine: before that the ranks meet, so that every message
+  /// on it has come.
+  void keep(std::shared_ptr<Group> root) { root_ = std::move(root); }
 
   /// Lets everything pending move on; in checking mode also what has not yet started in other engines, whose failures
   /// are thrown by their own calls. Throws the failure that a rank has announced, if any.
@@ -223,6 +227,8 @@ class alignas(64) Engine : public Announcer {
   [[gnu::noinline]] bool go_on(Pending& operation, int code) {
     for (;;) {
       operation.broken = true;  // unless all goes well
+      if (code != MPI_SUCCESS && operation.operation.from == any_rank && mpi_class(code) == MPI_ERR_TRUNCATE)
+        operation.operation.from = operation.status.MPI_SOURCE;
       check_operation(code, operation.operation);
       bool last = true;
       try {
@@ -351,6 +357,7 @@ class alignas(64) Engine : public Announcer {
   Objects objects_;
   Live live_{[](void* self) { static_cast<Engine*>(self)->visit(); }, this};
   int next_number_ = 2;  // 0 is the end of the engine, 1 the root communicator
+  std::shared_ptr<Group> root_;
 };
 
 }  // namespace kerkis::comm

@@ -102,9 +102,11 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
                        : ": the other rank is not given",
           "; kerkis::no_rank says that nobody is there");
   const int to = *given_to, from = *given_from, own = communicator.rank();
-  for (const int peer : {to, from})
+  for (const int peer : {to, from}) {
+    require(peer != any_rank, name, ": any_rank is for receives alone");
     require(peer == no_rank || (peer >= 0 && peer < communicator.size()), name, ": ", peer, " is no rank of '",
             communicator.name(), "'");
+  }
   require((to == own) == (from == own), name, ": who sends to itself receives from itself, not to ", to, " and from ",
           from);
   if (to == own) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <kerkis/comm/board.hpp>
 #include <kerkis/comm/failure_channel.hpp>
 
 namespace kerkis::comm {
@@ -22,10 +23,11 @@ struct Pending;
 /// operation on it are gone.
 struct Group {
   /// `number` is the same on all its ranks. `fingerprints` is a duplicate for the checking mode, or MPI_COMM_NULL.
+  /// `board` outlives it, unless a failure comes first.
   Group(MPI_Comm handle, MPI_Comm fingerprints_handle, std::string words, int its_number,
-        std::shared_ptr<FailureChannel> channel)
+        std::shared_ptr<FailureChannel> channel, Board& its_board)
       : native(handle), fingerprints(fingerprints_handle), name(std::move(words)), number(its_number),
-        failures(std::move(channel)) {
+        failures(std::move(channel)), board(its_board) {
     MPI_Comm_set_errhandler(native, MPI_ERRORS_RETURN);
     if (fingerprints != MPI_COMM_NULL) MPI_Comm_set_errhandler(fingerprints, MPI_ERRORS_RETURN);
     MPI_Comm_rank(native, &rank);
@@ -44,8 +46,10 @@ struct Group {
   Group& operator=(const Group&) = delete;
   ~Group() {
     if (!mpi_is_alive() || failures->failed()) return;
-    // Collective by its name, but MPI libraries wait for nobody here.
-    MPI_Comm_free(&native);
+    board.leave(number);
+    // Collective by its name, but MPI libraries wait for nobody here. With messages that nobody has received MPICH ends
+    // the job, whatever the handler of errors is.
+    if (!report_unreceived()) MPI_Comm_free(&native);
     if (fingerprints != MPI_COMM_NULL) MPI_Comm_free(&fingerprints);
   }
 
@@ -56,12 +60,17 @@ struct Group {
   std::string name;
   int number;
   std::shared_ptr<FailureChannel> failures;
+  Board& board;
   int rank = 0, size = 1;
   std::vector<int> root_ranks;    ///< by rank
   std::uint64_t sequence = 0;     ///< of the last collective
   std::uint64_t hand_offs = 0;    ///< of this rank
   std::vector<Pending*> waiting;  ///< collectives that have been called, but not yet started in MPI
   int several = 0;                ///< collectives under way that have more MPI operations to start
+
+ private:
+  /// At the end: says whether a message has come that nobody has received, and if so which.
+  bool report_unreceived() const noexcept;
 };
 
 /// A member of `group` (null: of the root communicator) as a rank of the root communicator.
@@ -88,5 +97,17 @@ inline std::string rank_list(const Group* group, const std::vector<int>& members
 }
 
 inline std::string Group::who(int member) const { return rank_list(this, {member}); }
+
+inline bool Group::report_unreceived() const noexcept {
+  int there = 0, bytes = 0;
+  MPI_Status status;
+  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, native, &there, &status) != MPI_SUCCESS || there == 0) return false;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  const auto size_text = bytes == MPI_UNDEFINED ? std::string("a message") : message("a message of ", bytes, " bytes");
+  report_unheard(message("communicator '", name, "' was ended on ", who(rank)).c_str(),
+                 CommError(message(size_text, " from ", who(status.MPI_SOURCE), " with tag ", status.MPI_TAG,
+                                   " has come that nobody has received")));
+  return true;
+}
 
 }  // namespace kerkis::comm

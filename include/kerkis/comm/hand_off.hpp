@@ -34,10 +34,16 @@ inline void check_tag(const char* operation, const Communicator& communicator, i
   require(tag >= 0 && tag <= largest, operation, ": tag ", tag, " is none of 0 to ", largest);
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_peer(const char* operation, const Communicator& communicator,
+                                                               int peer) {
+  if (peer == no_rank) throw InputError(message(operation, ": the other rank is not given"));
+  if (peer == any_rank) throw InputError(message(operation, ": any_rank is for receives alone"));
+  throw InputError(message(operation, ": ", peer, " is no other rank of '", communicator.name(), "'"));
+}
+
 inline void check_peer(const char* operation, const Communicator& communicator, int peer) {
-  require(peer != no_rank, operation, ": the other rank is not given");
-  require(peer >= 0 && peer < communicator.size() && peer != communicator.rank(), operation, ": ", peer,
-          " is no other rank of '", communicator.name(), "'");
+  if (peer < 0 || peer >= communicator.size() || peer == communicator.rank()) [[unlikely]]
+    refuse_peer(operation, communicator, peer);
 }
 
 inline void check_source(const char* operation, const Communicator& communicator, int peer) {

@@ -48,14 +48,22 @@ inline std::size_t elements_of(const MPI_Status& status, MPI_Datatype type, std:
 struct Trailer {
   std::uint64_t total = 0;   ///< elements of the message
   std::uint64_t number = 0;  ///< names it
+  std::uint8_t odd = 0;      ///< goes too if the bytes of all this would be even
 };
 
+/// Bytes of a trailer behind the elements of a piece. Together they are an odd number: to who receives wider elements,
+/// whose piece is longer, that is no whole message, as it would be to take the trailer for data.
+inline std::size_t trailer_bytes(std::size_t piece_bytes) {
+  return offsetof(Trailer, odd) + (piece_bytes + offsetof(Trailer, odd) + 1) % 2;
+}
+
 /// An MPI type of `count` elements and a trailer, at their addresses; the caller frees it.
-inline MPI_Datatype with_trailer(void* data, std::size_t count, MPI_Datatype element, Trailer* trailer) {
+inline MPI_Datatype with_trailer(void* data, std::size_t count, MPI_Datatype element, std::size_t element_bytes,
+                                 Trailer* trailer) {
   MPI_Aint places[2];
   check(MPI_Get_address(data, &places[0]), "MPI_Get_address");
   check(MPI_Get_address(trailer, &places[1]), "MPI_Get_address");
-  const int lengths[] = {static_cast<int>(count), static_cast<int>(sizeof(Trailer))};
+  const int lengths[] = {static_cast<int>(count), static_cast<int>(trailer_bytes(count * element_bytes))};
   const MPI_Datatype parts[] = {element, MPI_BYTE};
   MPI_Datatype type = MPI_DATATYPE_NULL;
   check(MPI_Type_create_struct(2, lengths, places, parts, &type), "MPI_Type_create_struct");
@@ -115,7 +123,7 @@ class MessageSide {
     if (count < length_) {
       code = move(place(0), static_cast<int>(count), type_.native, tag_, request);
     } else {
-      MPI_Datatype type = with_trailer(place(0), count, type_.native, &trailer_);
+      MPI_Datatype type = with_trailer(place(0), count, type_.native, sizeof(Element), &trailer_);
       code = move(MPI_BOTTOM, 1, type, tag_, request);
       MPI_Type_free(&type);
     }
@@ -131,7 +139,8 @@ class MessageSide {
   void came(const MPI_Status& status) {
     if (ended_ > 0) return;
     peer_ = status.MPI_SOURCE;
-    const bool has_trailer = count_ >= length_ && bytes_of(status) > length_ * sizeof(Element);
+    const std::size_t piece = length_ * sizeof(Element);
+    const bool has_trailer = count_ >= length_ && bytes_of(status) == piece + trailer_bytes(piece);
     if (!has_trailer) trailer_.total = elements_of(status, type_.native, sizeof(Element));
     if (trailer_.total > count_)
       throw CommError(

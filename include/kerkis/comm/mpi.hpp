@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -42,6 +43,15 @@ inline void print_error(std::string_view text) noexcept {
     if (written < 0 && errno != EINTR) return;  // nobody is left to tell
     if (written > 0) rest.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+/// Puts a text where there is room for so many characters and a zero; one that is cut ends with "...".
+template <std::size_t size>
+void copy_cut(std::string_view text, std::array<char, size>& to) {
+  constexpr std::string_view cut = "...";
+  to = {};
+  text.copy(to.data(), size - 1);
+  if (text.size() >= size) cut.copy(to.data() + size - 1 - cut.size(), cut.size());
 }
 
 /// Elements that a rank sends to each and receives from each in an all_to_all.
@@ -94,7 +104,7 @@ inline int mpi_class(int code) {
 }
 
 /// What MPI says of its `code`, in one line: the words for its class, and the last line of what some libraries know
-/// besides, the cause, unless that is of addresses. `words` say what was done.
+/// besides, the cause, unless that is of addresses or of unknown functions. `words` say what was done.
 inline std::string mpi_text(int code, const std::string& words) {
   const int its_class = mpi_class(code);
   const auto text_of = [](int number) {
@@ -106,8 +116,11 @@ inline std::string mpi_text(int code, const std::string& words) {
     return all.substr(all.rfind('\n') + 1);
   };
   const std::string text = text_of(its_class), cause = text_of(code);
-  const bool tells = cause != text && cause.find("0x") == std::string::npos;
-  return message(words, its_class == MPI_ERR_TRUNCATE ? ": the message is longer than what was to receive it" : "",
+  const auto has = [&](const char* part) { return cause.find(part) != std::string::npos; };
+  const bool tells = cause != text && !has("0x") && !has("(unknown)");
+  return message(words, its_class == MPI_ERR_TRUNCATE
+                     ? ": the message is longer than what was to receive it, or ends within an element"
+                     : "",
                  ": ", text, tells ? ": " : "", tells ? cause : "");
 }
 
