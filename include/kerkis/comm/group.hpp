@@ -60,13 +60,13 @@ struct Group {
   std::string name;
   int number;
   std::shared_ptr<FailureChannel> failures;
-  Board& board;
   int rank = 0, size = 1;
   std::vector<int> root_ranks;    ///< by rank
   std::uint64_t sequence = 0;     ///< of the last collective
   std::uint64_t hand_offs = 0;    ///< of this rank
   std::vector<Pending*> waiting;  ///< collectives that have been called, but not yet started in MPI
   int several = 0;                ///< collectives under way that have more MPI operations to start
+  Board& board;
 
  private:
   /// At the end: says whether a message has come that nobody has received, and if so which.
