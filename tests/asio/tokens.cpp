@@ -156,12 +156,13 @@ TEST_CASE("async_start: from the io_context, and its exception") {
     });
     CHECK(all_are(view, world.size()));
     std::string text;
+    const int line = __LINE__ + 2;
     try {
       co_await bridge.async_start([&] { return kerkis::send(Host(), world, view, {.to = 99}); });
     } catch (const kerkis::InputError& error) {
       text = error.what();
     }
-    CHECK(text == "send: 99 is no other rank of 'world'");
+    CHECK(text == kerkis::message("send called at tokens.cpp:", line, ": 99 is no other rank of 'world'"));
   });
 }
 

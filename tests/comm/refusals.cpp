@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "thrown.hpp"
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -30,9 +32,14 @@ using kerkis::Reduction;
 using Host = Kokkos::DefaultHostExecutionSpace;
 using View = Kokkos::View<float*, Kokkos::HostSpace>;
 
-/// Calls `f`, which must throw InputError with these words.
+/// Calls `f`, an operation, which must throw InputError with its call site and these words.
 template <class F, class... Words>
 void refused(F&& f, const Words&... words) {
+  CHECK(refusal(f) == kerkis::message(words...));
+}
+/// The same for what makes a communicator, without the call site.
+template <class F, class... Words>
+void not_made(F&& f, const Words&... words) {
   CHECK_THROWS_WITH_AS(f(), kerkis::message(words...).c_str(), InputError);
 }
 
@@ -184,10 +191,10 @@ TEST_CASE("two Views that share memory") {
 }
 
 TEST_CASE("communicators that can't be, and a peer that is not given") {
-  refused([] { Communicator{MPI_COMM_NULL}; }, "a Communicator of MPI_COMM_NULL: this rank is in none");
+  not_made([] { Communicator{MPI_COMM_NULL}; }, "a Communicator of MPI_COMM_NULL: this rank is in none");
   for (const std::size_t wrong : {std::size_t{0}, std::size_t{1} << 31, ~std::size_t{0}})
-    refused([&] { Communicator(MPI_COMM_WORLD, "world", {.largest_count = wrong}); },
-            "a Communicator's largest_count is ", wrong, ", none of 1 to 2147483647");
+    not_made([&] { Communicator(MPI_COMM_WORLD, "world", {.largest_count = wrong}); },
+             "a Communicator's largest_count is ", wrong, ", none of 1 to 2147483647");
   const Host host;
   const Communicator world(MPI_COMM_WORLD);
   const View three("three", 3);
@@ -199,15 +206,15 @@ TEST_CASE("communicators that can't be, and a peer that is not given") {
                            " on rank 0 and ", of_second, " on rank 1");
   };
   const bool second = world.rank() == 1;
-  refused([&] { Communicator(MPI_COMM_WORLD, "world", {.stage = second}); }, differ("stage", 0, 1));
-  refused([&] { Communicator(MPI_COMM_WORLD, "world", {.largest_count = second ? 5U : 7U}); },
-          differ("largest_count", 7, 5));
-  refused([&] { Communicator(MPI_COMM_WORLD, "world", {.check = second}); }, differ("check", 0, 1));
+  not_made([&] { Communicator(MPI_COMM_WORLD, "world", {.stage = second}); }, differ("stage", 0, 1));
+  not_made([&] { Communicator(MPI_COMM_WORLD, "world", {.largest_count = second ? 5U : 7U}); },
+           differ("largest_count", 7, 5));
+  not_made([&] { Communicator(MPI_COMM_WORLD, "world", {.check = second}); }, differ("check", 0, 1));
   MPI_Comm part = MPI_COMM_NULL, between = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, world.rank() == 0 ? 0 : 1, 0, &part);
   MPI_Intercomm_create(part, 0, MPI_COMM_WORLD, world.rank() == 0 ? 1 : 0, 0, &between);
-  refused([&] { Communicator{between}; },
-          "a Communicator takes no intercommunicator: MPI_Intercomm_merge makes one group of two");
+  not_made([&] { Communicator{between}; },
+           "a Communicator takes no intercommunicator: MPI_Intercomm_merge makes one group of two");
   MPI_Comm_free(&between);
   MPI_Comm_free(&part);
 }
@@ -215,7 +222,7 @@ TEST_CASE("communicators that can't be, and a peer that is not given") {
 TEST_CASE("times that mean nothing, and never") {
   using kerkis::WaitPolicy;
   const auto wrong = [](const WaitPolicy& wait, const char* words) {
-    refused([&] { Communicator(MPI_COMM_WORLD, "world", {.wait = wait}); }, "a WaitPolicy's ", words);
+    not_made([&] { Communicator(MPI_COMM_WORLD, "world", {.wait = wait}); }, "a WaitPolicy's ", words);
   };
   wrong({.sleep_after = -1ms}, "sleep_after is -1 ms, less than 0");
   wrong({.sleep = 0us}, "sleep is 0 µs, less than 1");

@@ -70,9 +70,9 @@ Request all_gather(const ExecutionSpace& execution, const Communicator& communic
                    const Receive& receive, AllGatherOptions options = {},
                    std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
-  comm::check_apart("all_gather", send, receive);
+  comm::check_apart({"all_gather", where}, send, receive);
   static constexpr const char* fence = "kerkis::all_gather";
-  const comm::Blocks blocks("all_gather", communicator, options.counts, send.size());
+  const comm::Blocks blocks({"all_gather", where}, communicator, options.counts, send.size());
   blocks.check_mine(send.size());
   blocks.check_whole(receive.size());
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
@@ -89,7 +89,7 @@ Request all_gather(const ExecutionSpace& execution, const Communicator& communic
                    AllGatherOptions options = {}, std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
   static constexpr const char* fence = "kerkis::all_gather";
-  const auto blocks = comm::Blocks::of("all_gather", communicator, options.counts, view.size());
+  const auto blocks = comm::Blocks::of({"all_gather", where}, communicator, options.counts, view.size());
   if (communicator.size() == 1) {
     comm::fence(execution, fence);
     return {};

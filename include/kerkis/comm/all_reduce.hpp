@@ -53,12 +53,12 @@ Request all_reduce(const ExecutionSpace& execution, const Communicator& communic
                    const Receive& receive, AllReduceOptions options = {},
                    std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
-  comm::check_apart("all_reduce", send, receive);
+  comm::check_apart({"all_reduce", where}, send, receive);
   comm::check_reduction<typename Receive::value_type, Functor>();
   constexpr bool always = comm::always_in_order<typename Receive::value_type, Functor>;
   if (always || options.reproducible || options.shards > 0) {
     const std::size_t shards = comm::shards_of(communicator, options.shards);
-    comm::check_shards("all_reduce", communicator, shards, receive.size(), send.size());
+    comm::check_shards({"all_reduce", where}, communicator, shards, receive.size(), send.size());
     return comm::reduce_in_order<Functor>(execution, communicator, {.name = "all_reduce", .where = where},
                                           options.deadline, "kerkis::all_reduce", send, receive, true,
                                           options.operation, {.count = receive.size(), .shards = shards});

@@ -68,13 +68,14 @@ Request all_to_all(const ExecutionSpace& execution, const Communicator& communic
                    const Receive& receive, AllToAllOptions options = {},
                    std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
-  comm::check_apart("all_to_all", send, receive);
+  const comm::Caller caller{"all_to_all", where};
+  comm::check_apart(caller, send, receive);
   static constexpr const char* fence = "kerkis::all_to_all";
-  require(options.send_counts.size() == options.receive_counts.size(), "all_to_all: ", options.send_counts.size(),
+  require(options.send_counts.size() == options.receive_counts.size(), caller, ": ", options.send_counts.size(),
           " send_counts, ", options.receive_counts.size(), " receive_counts");
-  const auto sent = comm::Blocks::of("all_to_all", communicator, options.send_counts, send.size());
-  const auto received = comm::Blocks::of("all_to_all", communicator, options.receive_counts, receive.size());
-  require(sent.mine() == received.mine(), "all_to_all: rank ", sent.rank(), " sends itself ", sent.mine(),
+  const auto sent = comm::Blocks::of(caller, communicator, options.send_counts, send.size());
+  const auto received = comm::Blocks::of(caller, communicator, options.receive_counts, receive.size());
+  require(sent.mine() == received.mine(), caller, ": rank ", sent.rank(), " sends itself ", sent.mine(),
           " elements and receives ", received.mine());
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
   auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
@@ -90,9 +91,9 @@ Request all_to_all(const ExecutionSpace& execution, const Communicator& communic
                    AllToAllOptions options = {}, std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
   static constexpr const char* fence = "kerkis::all_to_all";
-  require(std::ranges::equal(options.send_counts, options.receive_counts),
-          "all_to_all in place: send_counts and receive_counts differ");
-  const auto blocks = comm::Blocks::of("all_to_all", communicator, options.send_counts, view.size());
+  require(std::ranges::equal(options.send_counts, options.receive_counts), comm::Caller{"all_to_all", where},
+          " in place: send_counts and receive_counts differ");
+  const auto blocks = comm::Blocks::of({"all_to_all", where}, communicator, options.send_counts, view.size());
   if (communicator.size() == 1) {
     comm::fence(execution, fence);
     return {};

@@ -16,32 +16,32 @@ class Blocks {
  public:
   /// Blocks of `counts` elements or, if it is empty, of `each`. Throws InputError unless `counts` has a number per
   /// rank.
-  Blocks(const char* operation, const Communicator& communicator, std::span<const std::size_t> counts, std::size_t each)
-      : operation_(operation), ranks_(static_cast<std::size_t>(communicator.size())),
+  Blocks(Caller caller, const Communicator& communicator, std::span<const std::size_t> counts, std::size_t each)
+      : caller_(caller), ranks_(static_cast<std::size_t>(communicator.size())),
         rank_(static_cast<std::size_t>(communicator.rank())), each_(each) {
     if (!counts.empty()) [[unlikely]]
       set_begins(counts);
   }
 
   /// The blocks of a View of `whole` elements. Throws InputError unless that is what `counts`, or equal blocks, make.
-  static Blocks of(const char* operation, const Communicator& communicator, std::span<const std::size_t> counts,
+  static Blocks of(Caller caller, const Communicator& communicator, std::span<const std::size_t> counts,
                    std::size_t whole) {
     const auto ranks = static_cast<std::size_t>(communicator.size());
     const std::size_t each = whole / ranks;
-    require(!counts.empty() || each * ranks == whole, operation, " over ", ranks, " ranks: ", whole,
+    require(!counts.empty() || each * ranks == whole, caller, " over ", ranks, " ranks: ", whole,
             " elements do not make equal blocks");
-    Blocks blocks(operation, communicator, counts, each);
+    Blocks blocks(caller, communicator, counts, each);
     if (!blocks.equal()) blocks.check_whole(whole);
     return blocks;
   }
 
   /// Throw InputError unless a View of so many elements holds all blocks, or this rank's.
   void check_whole(std::size_t elements) const {
-    require(elements == total(), operation_, " over ", ranks_, " ranks: the blocks have ", total(),
+    require(elements == total(), caller_, " over ", ranks_, " ranks: the blocks have ", total(),
             " elements together, the View of all of them ", elements);
   }
   void check_mine(std::size_t elements) const {
-    require(elements == mine(), operation_, " over ", ranks_, " ranks: the block of rank ", rank_, " has ", mine(),
+    require(elements == mine(), caller_, " over ", ranks_, " ranks: the block of rank ", rank_, " has ", mine(),
             " elements, its View ", elements);
   }
 
@@ -63,15 +63,15 @@ class Blocks {
 
  private:
   [[gnu::noinline]] void set_begins(std::span<const std::size_t> counts) {
-    require(counts.size() == ranks_, operation_, " over ", ranks_, " ranks: counts for ", counts.size());
+    require(counts.size() == ranks_, caller_, " over ", ranks_, " ranks: counts for ", counts.size());
     begins_ = std::make_unique<std::size_t[]>(ranks_ + 1);
     for (std::size_t rank = 0; rank < ranks_; ++rank) {
       begins_[rank + 1] = begins_[rank] + counts[rank];
-      require(begins_[rank + 1] >= counts[rank], operation_, " over ", ranks_, " ranks: counts whose sum overflows");
+      require(begins_[rank + 1] >= counts[rank], caller_, " over ", ranks_, " ranks: counts whose sum overflows");
     }
   }
 
-  const char* operation_;
+  Caller caller_;
   std::size_t ranks_, rank_, each_;
   std::unique_ptr<std::size_t[]> begins_;  // and the end of the last; null: equal blocks
 };

@@ -23,7 +23,7 @@ Request broadcast(const ExecutionSpace& execution, const Communicator& communica
                   BroadcastOptions options = {}, std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
   static constexpr const char* fence = "kerkis::broadcast";
-  comm::check_root("broadcast", communicator, options.root);
+  comm::check_root({"broadcast", where}, communicator, options.root);
   if (communicator.size() == 1) {
     comm::fence(execution, fence);
     return {};

@@ -32,12 +32,12 @@ constexpr auto check_pair() {
 
 /// Throws InputError if two Views share memory, as far as their spans tell: Views with gaps may lie in each other's.
 template <class Send, class Receive>
-void check_apart(const char* operation, const Send& send, const Receive& receive) {
+void check_apart(Caller caller, const Send& send, const Receive& receive) {
   const auto address = [](const auto* element) { return reinterpret_cast<std::uintptr_t>(element); };
   require(send.size() == 0 || receive.size() == 0 || !send.span_is_contiguous() || !receive.span_is_contiguous() ||
               address(send.data() + send.size()) <= address(receive.data()) ||
               address(receive.data() + receive.size()) <= address(send.data()),
-          operation, ": the two Views have memory in common");
+          caller, ": the two Views have memory in common");
 }
 
 /// Refuses a View that an operation cannot write; at once, as above.
@@ -50,12 +50,12 @@ constexpr auto check_written() {
 
 /// Throws InputError unless both Views have as many elements.
 template <class Send, class Receive>
-void check_sizes(const char* operation, const Send& send, const Receive& receive) {
-  require(send.size() == receive.size(), operation, ": ", send.size(), " elements do not fill ", receive.size());
+void check_sizes(Caller caller, const Send& send, const Receive& receive) {
+  require(send.size() == receive.size(), caller, ": ", send.size(), " elements do not fill ", receive.size());
 }
 
-inline void check_root(const char* operation, const Communicator& communicator, int root) {
-  require(root >= 0 && root < communicator.size(), operation, ": root ", root, " is none of the ", communicator.size(),
+inline void check_root(Caller caller, const Communicator& communicator, int root) {
+  require(root >= 0 && root < communicator.size(), caller, ": root ", root, " is none of the ", communicator.size(),
           " ranks");
 }
 

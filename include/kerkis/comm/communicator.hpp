@@ -66,7 +66,7 @@ class Communicator {
   /// progress engine. The call that MPI offers blocks without a deadline, so all ranks meet first in one that has it.
   Communicator split(int color, int key, std::string name,
                      std::source_location where = std::source_location::current()) const {
-    require(color >= 0, "split: color ", color,
+    require(color >= 0, comm::Caller{"split", where}, ": color ", color,
             " is negative; every rank is in a part: one that needs none takes a color of its own");
     if (!state_) return {};
     const int number = agree_on_number(where);

@@ -77,7 +77,7 @@ struct ElementWise {
     check_reduction<Element, Functor>();
     constexpr bool in_float = is_half<Element> && std::is_same_v<Functor, Named>;
     const auto operation =
-        native_operation<std::conditional_t<in_float, float, Element>, Functor>(communicator, reduction, name);
+        native_operation<std::conditional_t<in_float, float, Element>, Functor>(communicator, reduction, {name, where});
     if (communicator.size() == 1) {
       comm::fence(execution, fence);
       return {};
@@ -98,9 +98,9 @@ struct ElementWise {
     using Element = typename Receive::value_type;
     check_reduction<Element, Functor>();
     constexpr bool in_float = is_half<Element> && std::is_same_v<Functor, Named>;
-    check_sizes(name, send, receive);
+    check_sizes({name, where}, send, receive);
     const auto operation =
-        native_operation<std::conditional_t<in_float, float, Element>, Functor>(communicator, reduction, name);
+        native_operation<std::conditional_t<in_float, float, Element>, Functor>(communicator, reduction, {name, where});
     if (communicator.size() == 1) {
       if (!exclusive) return copy(execution, communicator, send, receive, fence);
       comm::fence(execution, fence);

@@ -101,7 +101,7 @@ class alignas(64) Engine : public Announcer {
   Pending& start(const std::shared_ptr<Group>& group, const Operation& operation, std::chrono::milliseconds deadline,
                  std::unique_ptr<Steps> steps, const Begin& begin) {
     const Inside here = inside("the start of", operation);
-    require_deadline(operation.name, deadline);
+    require_deadline(operation.caller(), deadline);
     if (poisoned()) [[unlikely]]
       poll();
     Pending& pending = operations_.begin();

@@ -93,29 +93,30 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
                        const Receive& receive, const char* name, const char* fence, const ExchangeOptions& options,
                        const std::source_location& where) {
   check_pair<Send, Receive>();
-  check_apart(name, send, receive);
+  const Caller caller{name, where};
+  check_apart(caller, send, receive);
   using Element = typename Receive::value_type;
   const auto given_to = options.to ? options.to : options.with, given_from = options.from ? options.from : options.with;
-  require(given_to.has_value() && given_from.has_value(), name,
+  require(given_to.has_value() && given_from.has_value(), caller,
           given_to     ? ": .from is not given"
           : given_from ? ": .to is not given"
                        : ": the other rank is not given",
           "; kerkis::no_rank says that nobody is there");
   const int to = *given_to, from = *given_from, own = communicator.rank();
   for (const int peer : {to, from}) {
-    require(peer != any_rank, name, ": any_rank is for receives alone");
-    require(peer == no_rank || (peer >= 0 && peer < communicator.size()), name, ": ", peer, " is no rank of '",
+    require(peer != any_rank, caller, ": any_rank is for receives alone");
+    require(peer == no_rank || (peer >= 0 && peer < communicator.size()), caller, ": ", peer, " is no rank of '",
             communicator.name(), "'");
   }
-  require((to == own) == (from == own), name, ": who sends to itself receives from itself, not to ", to, " and from ",
+  require((to == own) == (from == own), caller, ": who sends to itself receives from itself, not to ", to, " and from ",
           from);
   if (to == own) {
-    require(send.size() == receive.size(), name, " of rank ", own, " with itself: ", send.size(),
+    require(send.size() == receive.size(), caller, " of rank ", own, " with itself: ", send.size(),
             " elements do not fill ", receive.size());
     return copy(execution, communicator, send, receive, fence);
   }
   if (to == no_rank && from == no_rank) return {};
-  check_tag(name, communicator, options.tag);
+  check_tag(caller, communicator, options.tag);
   const int mpi_to = to == no_rank ? MPI_PROC_NULL : to, mpi_from = from == no_rank ? MPI_PROC_NULL : from;
   const Operation operation{.name = name,
                             .type = datatype<Element>(communicator).name,

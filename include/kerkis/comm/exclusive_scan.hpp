@@ -38,7 +38,7 @@ Request exclusive_scan(const ExecutionSpace& execution, const Communicator& comm
   comm::check_pair<Send, Receive>();
   const comm::ElementWise ranks{
       &MPI_Iexscan, "exclusive_scan", "kerkis::exclusive_scan", true, options.operation, options.deadline, where};
-  comm::check_apart("exclusive_scan", send, receive);
+  comm::check_apart({"exclusive_scan", where}, send, receive);
   return ranks.between<Functor, comm::Access::read_write>(execution, communicator, send, receive);
 }
 

@@ -30,13 +30,13 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
                std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
   static constexpr const char* fence = "kerkis::gather";
-  comm::check_root("gather", communicator, options.root);
+  comm::check_root({"gather", where}, communicator, options.root);
   const bool root = communicator.rank() == options.root;
-  const comm::Blocks blocks("gather", communicator, options.counts, send.size());
+  const comm::Blocks blocks({"gather", where}, communicator, options.counts, send.size());
   blocks.check_mine(send.size());
   if (root) {
     blocks.check_whole(receive.size());
-    comm::check_apart("gather", send, receive);
+    comm::check_apart({"gather", where}, send, receive);
   }
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
   auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
@@ -53,10 +53,10 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
                GatherOptions options = {}, std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
   static constexpr const char* fence = "kerkis::gather";
-  comm::check_root("gather", communicator, options.root);
+  comm::check_root({"gather", where}, communicator, options.root);
   const bool root = communicator.rank() == options.root;
-  const auto blocks = root ? comm::Blocks::of("gather", communicator, options.counts, view.size())
-                           : comm::Blocks("gather", communicator, options.counts, view.size());
+  const auto blocks = root ? comm::Blocks::of({"gather", where}, communicator, options.counts, view.size())
+                           : comm::Blocks({"gather", where}, communicator, options.counts, view.size());
   if (!root) blocks.check_mine(view.size());
   if (communicator.size() == 1) {
     comm::fence(execution, fence);

@@ -29,26 +29,26 @@ struct ReceiveOptions {
 
 namespace comm {
 
-inline void check_tag(const char* operation, const Communicator& communicator, int tag) {
-  const int largest = largest_tag(communicator, operation);
-  require(tag >= 0 && tag <= largest, operation, ": tag ", tag, " is none of 0 to ", largest);
+inline void check_tag(Caller caller, const Communicator& communicator, int tag) {
+  const int largest = largest_tag(communicator, caller.name);
+  require(tag >= 0 && tag <= largest, caller, ": tag ", tag, " is none of 0 to ", largest);
 }
 
-[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_peer(const char* operation, const Communicator& communicator,
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse_peer(Caller caller, const Communicator& communicator,
                                                                int peer) {
-  if (peer == no_rank) throw InputError(message(operation, ": the other rank is not given"));
-  if (peer == any_rank) throw InputError(message(operation, ": any_rank is for receives alone"));
-  throw InputError(message(operation, ": ", peer, " is no other rank of '", communicator.name(), "'"));
+  if (peer == no_rank) throw InputError(message(caller, ": the other rank is not given"));
+  if (peer == any_rank) throw InputError(message(caller, ": any_rank is for receives alone"));
+  throw InputError(message(caller, ": ", peer, " is no other rank of '", communicator.name(), "'"));
 }
 
-inline void check_peer(const char* operation, const Communicator& communicator, int peer) {
+inline void check_peer(Caller caller, const Communicator& communicator, int peer) {
   if (peer < 0 || peer >= communicator.size() || peer == communicator.rank()) [[unlikely]]
-    refuse_peer(operation, communicator, peer);
+    refuse_peer(caller, communicator, peer);
 }
 
-inline void check_source(const char* operation, const Communicator& communicator, int peer) {
-  if (peer != any_rank) return check_peer(operation, communicator, peer);
-  require(communicator.size() > 1, operation, ": '", communicator.name(), "' has no other rank");
+inline void check_source(Caller caller, const Communicator& communicator, int peer) {
+  if (peer != any_rank) return check_peer(caller, communicator, peer);
+  require(communicator.size() > 1, caller, ": '", communicator.name(), "' has no other rank");
 }
 
 /// Keeps the wire of a receive; sees to it that whole elements have come, and unpacks as many.
@@ -84,8 +84,9 @@ Request send(const ExecutionSpace& execution, const Communicator& communicator, 
              std::source_location where = std::source_location::current()) {
   static_assert(Kokkos::is_view_v<View>, "kerkis: communication takes Kokkos Views");
   using Element = typename View::non_const_value_type;
-  comm::check_peer("send", communicator, options.to);
-  comm::check_tag("send", communicator, options.tag);
+  const comm::Caller caller{"send", where};
+  comm::check_peer(caller, communicator, options.to);
+  comm::check_tag(caller, communicator, options.tag);
   const char* const fence = "kerkis::send";
   comm::Operation operation{.name = "send",
                             .type = comm::datatype<Element>(communicator).name,
@@ -117,8 +118,9 @@ Request receive(const ExecutionSpace& execution, const Communicator& communicato
                 ReceiveOptions options, std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
   using Element = typename View::non_const_value_type;
-  comm::check_source("receive", communicator, options.from);
-  comm::check_tag("receive", communicator, options.tag);
+  const comm::Caller caller{"receive", where};
+  comm::check_source(caller, communicator, options.from);
+  comm::check_tag(caller, communicator, options.tag);
   const char* const fence = "kerkis::receive";
   const int from = options.from == any_rank ? MPI_ANY_SOURCE : options.from;
   comm::Operation operation{.name = "receive",

@@ -21,7 +21,7 @@ Request reduce_in_order(const ExecutionSpace& execution, const Communicator& com
                         bool receives, Reduction reduction, const OrderedShape& shape) {
   using Element = typename Receive::value_type;
   if constexpr (is_half<Element> && !always_in_order<Element, Functor>) {
-    throw InputError(message(operation.name, " in order: elements of a half type take no functor"));
+    throw InputError(message(operation.caller(), " in order: elements of a half type take no functor"));
   } else {
     auto wires = keep(communicator, use<Access::read>(execution, communicator, send, fence, true),
                       use<Access::write>(execution, communicator, receive, fenced, true, receives));
@@ -35,9 +35,9 @@ Request reduce_in_order(const ExecutionSpace& execution, const Communicator& com
 }
 
 /// Throws InputError unless `shards` are 0 or one of each rank.
-inline void check_shards_in_place(const char* operation, const Communicator& communicator, std::size_t shards) {
+inline void check_shards_in_place(Caller caller, const Communicator& communicator, std::size_t shards) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
-  require(shards == 0 || shards == ranks, operation, " in place over ", ranks, " ranks: ", shards,
+  require(shards == 0 || shards == ranks, caller, " in place over ", ranks, " ranks: ", shards,
           " shards, not one of each rank");
 }
 
@@ -48,10 +48,10 @@ Request reduce_in_order(const ExecutionSpace& execution, const Communicator& com
                         OrderedShape shape) {
   using Element = typename View::value_type;
   if constexpr (is_half<Element> && !always_in_order<Element, Functor>) {
-    throw InputError(message(operation.name, " in order: elements of a half type take no functor"));
+    throw InputError(message(operation.caller(), " in order: elements of a half type take no functor"));
   } else {
     const auto ranks = static_cast<std::size_t>(communicator.size());
-    check_shards_in_place(operation.name, communicator, shape.shards);
+    check_shards_in_place(operation.caller(), communicator, shape.shards);
     shape.shards = ranks;
     const bool receives = shape.root < 0 || shape.root == communicator.rank();
     auto wires = keep(communicator, use<Access::read>(execution, communicator, view, fence, true, !receives),
@@ -77,11 +77,11 @@ inline std::size_t shards_of(const Communicator& communicator, std::size_t shard
 }
 
 /// Throws InputError unless `elements` are this rank's share of the shards, of `count` elements each.
-inline void check_shards(const char* operation, const Communicator& communicator, std::size_t shards, std::size_t count,
+inline void check_shards(Caller caller, const Communicator& communicator, std::size_t shards, std::size_t count,
                          std::size_t elements) {
   const auto mine = static_cast<std::size_t>(
       partition(static_cast<std::int64_t>(shards), communicator.size(), communicator.rank()).size());
-  require(elements == mine * count, operation, " of ", shards, " shards over ", communicator.size(), " ranks: rank ",
+  require(elements == mine * count, caller, " of ", shards, " shards over ", communicator.size(), " ranks: rank ",
           communicator.rank(), " has ", mine, " of them, of ", count, " elements each, its View ", elements);
 }
 

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include <kerkis/comm/caller.hpp>
 #include <kerkis/comm/live.hpp>
 #include <kerkis/comm/peer.hpp>
 #include <kerkis/comm/wait_policy.hpp>
@@ -78,6 +79,7 @@ struct Operation {
   const char* axis = "";                 ///< the communicator's name; it sets this and the number
   std::uint64_t sequence = 0;            ///< among its collectives, or among this rank's hand-offs
 
+  Caller caller() const { return {name, where}; }
   std::string text() const {
     if (where.line() == 0) return message("the ", name, " of communicator '", axis, "'");
     std::string words = message(name, " #", sequence);
@@ -118,7 +120,8 @@ inline std::string mpi_text(int code, const std::string& words) {
   const std::string text = text_of(its_class), cause = text_of(code);
   const auto has = [&](const char* part) { return cause.find(part) != std::string::npos; };
   const bool tells = cause != text && !has("0x") && !has("(unknown)");
-  return message(words, its_class == MPI_ERR_TRUNCATE
+  return message(words,
+                 its_class == MPI_ERR_TRUNCATE
                      ? ": the message is longer than what was to receive it, or ends within an element"
                      : "",
                  ": ", text, tells ? ": " : "", tells ? cause : "");

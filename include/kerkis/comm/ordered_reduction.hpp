@@ -42,12 +42,12 @@ class OrderedReduction final : public Steps {
   /// Up to so many bytes, all nodes together, every rank gets them and reduces everything: one step instead of two.
   static constexpr std::size_t small_bytes = std::size_t{1} << 14;
 
-  OrderedReduction(const Communicator& communicator, const char* name, const OrderedShape& shape, const Run<T>& send,
+  OrderedReduction(const Communicator& communicator, Caller caller, const OrderedShape& shape, const Run<T>& send,
                    const Run<T>& receive, Merge<A> merge, std::unique_ptr<Steps> rest)
-      : Steps(true), name_(name), native_(communicator.native()), ranks_(static_cast<std::size_t>(communicator.size())),
-        rank_(static_cast<std::size_t>(communicator.rank())), shape_(shape), scattered_(shape.blocks != nullptr),
-        send_(send), receive_(receive), merge_(merge), rest_(std::move(rest)), wide_(shape.shards > ranks_),
-        numbers_(6 * ranks_) {
+      : Steps(true), name_(caller.name), native_(communicator.native()),
+        ranks_(static_cast<std::size_t>(communicator.size())), rank_(static_cast<std::size_t>(communicator.rank())),
+        shape_(shape), scattered_(shape.blocks != nullptr), send_(send), receive_(receive), merge_(merge),
+        rest_(std::move(rest)), wide_(shape.shards > ranks_), numbers_(6 * ranks_) {
     Resources* const resources = comm::resources(communicator);
     const std::size_t longest = communicator.state()->engine->options().largest_count;
     std::size_t slice = 0, most_nodes = 0;
@@ -70,8 +70,8 @@ class OrderedReduction final : public Steps {
                 shape.count <= longest / widest;
     if (together_) std::ranges::fill(slices_, Range{0, static_cast<std::int64_t>(shape.count)});
     for (const Range& own : slices_) slice = std::max(slice, static_cast<std::size_t>(own.size()));
-    require(widest <= longest, name, " in order: ", widest, " elements go in one call, more than the largest count of ",
-            longest);
+    require(widest <= longest, caller, " in order: ", widest,
+            " elements go in one call, more than the largest count of ", longest);
     each_ = std::max<std::size_t>(1, std::min(std::min(longest, piece_bytes / element) / widest, slice));
     pieces_ = std::max<std::size_t>(1, (slice + each_ - 1) / each_);
 
@@ -244,21 +244,21 @@ template <class T, class Functor = Named>
 Request start_ordered(const Communicator& communicator, Operation operation, std::chrono::milliseconds deadline,
                       std::unique_ptr<Steps> keep, const Run<T>& send, const Run<T>& receive, Reduction reduction,
                       const OrderedShape& shape) {
-  const auto [merge, words] = merge_of<T, Functor>(reduction, operation.name);
+  const auto [merge, words] = merge_of<T, Functor>(reduction, operation.caller());
   operation.reduction = words;
   operation.shards = shape.shards;
   if (shape.blocks != nullptr) operation.begins = shape.blocks->begins();
   const int rank = communicator.rank();
   const Range mine = partition(static_cast<std::int64_t>(shape.shards), communicator.size(), rank);
-  require(shape.shards > 0, operation.name, ": no shards");
-  require(send.count == static_cast<std::size_t>(mine.size()) * shape.count, operation.name, " of ", shape.shards,
+  require(shape.shards > 0, operation.caller(), ": no shards");
+  require(send.count == static_cast<std::size_t>(mine.size()) * shape.count, operation.caller(), " of ", shape.shards,
           " shards of ", shape.count, " elements over ", communicator.size(), " ranks: rank ", rank, " gives ",
           mine.size(), " shards, not ", send.count, " elements");
   const std::size_t wanted = shape.blocks                           ? shape.blocks->size(static_cast<std::size_t>(rank))
                              : shape.root < 0 || shape.root == rank ? shape.count
                                                                     : receive.count;
-  require(receive.count == wanted, operation.name, ": the result has ", wanted, " elements on rank ", rank, ", not ",
-          receive.count);
+  require(receive.count == wanted, operation.caller(), ": the result has ", wanted, " elements on rank ", rank,
+          ", not ", receive.count);
   if (communicator.size() == 1) {
     std::vector<TreeNode> leaves(shape.shards);
     for (std::size_t i = 0; i < shape.shards; ++i) leaves[i] = {i, 1};
@@ -270,8 +270,8 @@ Request start_ordered(const Communicator& communicator, Operation operation, std
     if (keep) keep->next(none, MPI_Status());
     return {};
   }
-  auto steps =
-      std::make_unique<OrderedReduction<T>>(communicator, operation.name, shape, send, receive, merge, std::move(keep));
+  auto steps = std::make_unique<OrderedReduction<T>>(communicator, operation.caller(), shape, send, receive, merge,
+                                                     std::move(keep));
   OrderedReduction<T>* const self = steps.get();
   return Request::start(communicator, operation, deadline, std::move(steps),
                         [self](MPI_Request* request) { return self->exchange(request); });

@@ -102,7 +102,7 @@ struct Bits {
 
 /// How elements T are merged: by the functor or, for `Named`, as the option says. Throws InputError if they cannot.
 template <class T, class Functor>
-NamedMerge<Accumulator<T>> merge_of([[maybe_unused]] Reduction reduction, [[maybe_unused]] const char* caller) {
+NamedMerge<Accumulator<T>> merge_of([[maybe_unused]] Reduction reduction, [[maybe_unused]] Caller caller) {
   using A = Accumulator<T>;
   if constexpr (!std::is_same_v<Functor, Named>) {
     static_assert(std::is_same_v<A, T>, "kerkis: the half types are reduced by the named operations only");

@@ -17,7 +17,7 @@ namespace comm {
 /// All ranks meet where they make a persistent collective: MPI may block there, without a deadline, and the checking
 /// mode compares what they make.
 inline void meet(const Communicator& communicator, const Operation& made, std::chrono::milliseconds deadline) {
-  require_deadline(made.name, deadline);
+  require_deadline(made.caller(), deadline);
   if (communicator.size() == 1) return;
   Request::start(communicator, made, deadline, nullptr, [native = communicator.native()](MPI_Request* request) {
     return MPI_Ibarrier(native, request);
@@ -38,8 +38,8 @@ PersistentRequest persistent_all_reduce(const ExecutionSpace& execution, const C
   comm::check_reduction<Element, Functor>();
   constexpr bool in_float = comm::is_half<Element> && std::is_same_v<Functor, comm::Named>;
   const auto reduction = comm::native_operation<std::conditional_t<in_float, float, Element>, Functor>(
-      communicator, options.operation, "all_reduce");
-  comm::check_shards_in_place("all_reduce", communicator, options.shards);
+      communicator, options.operation, {"all_reduce", where});
+  comm::check_shards_in_place({"all_reduce", where}, communicator, options.shards);
   comm::meet(communicator,
              {.name = "persistent_all_reduce",
               .type = comm::datatype<Element>(communicator).name,
@@ -73,7 +73,7 @@ PersistentRequest persistent_broadcast(const ExecutionSpace& execution, const Co
                                        const View& view, BroadcastOptions options = {},
                                        std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
-  comm::check_root("broadcast", communicator, options.root);
+  comm::check_root({"broadcast", where}, communicator, options.root);
   comm::meet(communicator,
              {.name = "persistent_broadcast",
               .type = comm::datatype<typename View::value_type>(communicator).name,

@@ -37,9 +37,10 @@ template <class ExecutionSpace, class View>
 PersistentRequest persistent_send(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                                   SendOptions options, std::source_location where = std::source_location::current()) {
   static_assert(Kokkos::is_view_v<View>, "kerkis: communication takes Kokkos Views");
-  comm::check_peer("send", communicator, options.to);
-  comm::check_tag("send", communicator, options.tag);
-  comm::require_deadline("send", options.deadline);
+  const comm::Caller caller{"send", where};
+  comm::check_peer(caller, communicator, options.to);
+  comm::check_tag(caller, communicator, options.tag);
+  comm::require_deadline(caller, options.deadline);
   if (!comm::repeats(communicator, view.size() < comm::piece_length(communicator, sizeof(typename View::value_type))))
     return PersistentRequest::restarting(communicator, "send", [execution, communicator, view, options, where] {
       return send(execution, communicator, view, options, where);
@@ -60,9 +61,10 @@ PersistentRequest persistent_receive(const ExecutionSpace& execution, const Comm
                                      const View& view, ReceiveOptions options,
                                      std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
-  comm::check_source("receive", communicator, options.from);
-  comm::check_tag("receive", communicator, options.tag);
-  comm::require_deadline("receive", options.deadline);
+  const comm::Caller caller{"receive", where};
+  comm::check_source(caller, communicator, options.from);
+  comm::check_tag(caller, communicator, options.tag);
+  comm::require_deadline(caller, options.deadline);
   if (!comm::repeats(communicator, view.size() < comm::piece_length(communicator, sizeof(typename View::value_type))))
     return PersistentRequest::restarting(communicator, "receive", [execution, communicator, view, options, where] {
       return receive(execution, communicator, view, options, where);

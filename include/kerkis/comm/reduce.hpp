@@ -63,13 +63,13 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
   comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce";
   constexpr bool always = comm::always_in_order<Element, Functor>;
-  comm::check_root("reduce", communicator, options.root);
+  comm::check_root({"reduce", where}, communicator, options.root);
   if (always || options.reproducible || options.shards > 0)
     return comm::reduce_in_order<Functor>(
         execution, communicator, {.name = "reduce", .root = options.root, .where = where}, options.deadline, fence,
         view, options.operation, {.shards = options.shards, .root = options.root});
   if constexpr (!always) {
-    const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, "reduce");
+    const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, {"reduce", where});
     if (communicator.size() == 1) {
       comm::fence(execution, fence);
       return {};
@@ -99,20 +99,20 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
   comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce";
   constexpr bool always = comm::always_in_order<Element, Functor>;
-  comm::check_root("reduce", communicator, options.root);
+  comm::check_root({"reduce", where}, communicator, options.root);
   const bool root = communicator.rank() == options.root;
-  if (root) comm::check_apart("reduce", send, receive);
+  if (root) comm::check_apart({"reduce", where}, send, receive);
   if (always || options.reproducible || options.shards > 0) {
     const std::size_t shards = comm::shards_of(communicator, options.shards);
     const std::size_t count = options.shards > 0 || root ? receive.size() : send.size();
-    comm::check_shards("reduce", communicator, shards, count, send.size());
+    comm::check_shards({"reduce", where}, communicator, shards, count, send.size());
     return comm::reduce_in_order<Functor>(
         execution, communicator, {.name = "reduce", .root = options.root, .where = where}, options.deadline, fence,
         send, receive, root, options.operation, {.count = count, .shards = shards, .root = options.root});
   }
   if constexpr (!always) {
-    if (root) comm::check_sizes("reduce", send, receive);
-    const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, "reduce");
+    if (root) comm::check_sizes({"reduce", where}, send, receive);
+    const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, {"reduce", where});
     if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
     auto wires =
         comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, operation.own),

@@ -106,23 +106,24 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
                        const Receive& receive, ReduceScatterOptions options = {},
                        std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
-  comm::check_apart("reduce_scatter", send, receive);
+  comm::check_apart({"reduce_scatter", where}, send, receive);
   using Element = typename Receive::value_type;
   comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce_scatter";
   constexpr bool always = comm::always_in_order<Element, Functor>;
-  const comm::Blocks blocks("reduce_scatter", communicator, options.counts, receive.size());
+  const comm::Blocks blocks({"reduce_scatter", where}, communicator, options.counts, receive.size());
   blocks.check_mine(receive.size());
   if (always || options.reproducible || options.shards > 0) {
     const std::size_t shards = comm::shards_of(communicator, options.shards);
-    comm::check_shards("reduce_scatter", communicator, shards, blocks.total(), send.size());
+    comm::check_shards({"reduce_scatter", where}, communicator, shards, blocks.total(), send.size());
     return comm::reduce_in_order<Functor>(execution, communicator, {.name = "reduce_scatter", .where = where},
                                           options.deadline, fence, send, receive, true, options.operation,
                                           {.count = blocks.total(), .shards = shards, .blocks = &blocks});
   }
   if constexpr (!always) {
     blocks.check_whole(send.size());
-    const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, "reduce_scatter");
+    const auto operation =
+        comm::native_operation<Element, Functor>(communicator, options.operation, {"reduce_scatter", where});
     if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
     auto wires =
         comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, operation.own),
@@ -144,13 +145,14 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
   comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce_scatter";
   constexpr bool always = comm::always_in_order<Element, Functor>;
-  const auto blocks = comm::Blocks::of("reduce_scatter", communicator, options.counts, view.size());
+  const auto blocks = comm::Blocks::of({"reduce_scatter", where}, communicator, options.counts, view.size());
   if (always || options.reproducible || options.shards > 0)
     return comm::reduce_in_order<Functor>(execution, communicator, {.name = "reduce_scatter", .where = where},
                                           options.deadline, fence, view, options.operation,
                                           {.shards = options.shards, .blocks = &blocks});
   if constexpr (!always) {
-    const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, "reduce_scatter");
+    const auto operation =
+        comm::native_operation<Element, Functor>(communicator, options.operation, {"reduce_scatter", where});
     if (communicator.size() == 1) {
       comm::fence(execution, fence);
       return {};

@@ -89,7 +89,7 @@ inline const char* name_of(Reduction reduction) {
 
 /// For elements that do not have a reduction.
 template <class T>
-InputError no_reduction(Reduction reduction, const char* caller) {
+InputError no_reduction(Reduction reduction, Caller caller) {
   return InputError(message(caller, ": there is no ", name_of(reduction), " of ",
                             std::is_same_v<T, bool> ? "bool"
                             : std::is_integral_v<T> ? "integers"
@@ -99,7 +99,7 @@ InputError no_reduction(Reduction reduction, const char* caller) {
 
 /// Of those that native_operation does not know at once.
 template <class T>
-NativeOperation named_operation(const Communicator& communicator, Reduction reduction, const char* caller) {
+NativeOperation named_operation(const Communicator& communicator, Reduction reduction, Caller caller) {
   constexpr bool integral = std::is_integral_v<T>, boolean = std::is_same_v<T, bool>,
                  real = std::is_floating_point_v<T>;
   const char* const name = name_of(reduction);
@@ -168,7 +168,7 @@ constexpr auto check_reduction() {
 /// The functor's operation or, for `Named`, the option's. Throws InputError if the element type does not have it.
 template <class T, class Functor>
 NativeOperation native_operation(const Communicator& communicator, [[maybe_unused]] Reduction reduction,
-                                 [[maybe_unused]] const char* caller) {
+                                 [[maybe_unused]] Caller caller) {
   if constexpr (std::is_same_v<Functor, Named>) {
     if constexpr (!std::is_same_v<T, bool>)
       if (reduction == Reduction::sum) [[likely]]  // nearly always

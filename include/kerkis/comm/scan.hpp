@@ -34,7 +34,7 @@ Request scan(const ExecutionSpace& execution, const Communicator& communicator, 
              std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
   const comm::ElementWise ranks{&MPI_Iscan, "scan", "kerkis::scan", false, options.operation, options.deadline, where};
-  comm::check_apart("scan", send, receive);
+  comm::check_apart({"scan", where}, send, receive);
   return ranks.between<Functor, comm::Access::write>(execution, communicator, send, receive);
 }
 

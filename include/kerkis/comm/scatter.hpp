@@ -30,13 +30,13 @@ Request scatter(const ExecutionSpace& execution, const Communicator& communicato
                 std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
   static constexpr const char* fence = "kerkis::scatter";
-  comm::check_root("scatter", communicator, options.root);
+  comm::check_root({"scatter", where}, communicator, options.root);
   const bool root = communicator.rank() == options.root;
-  const comm::Blocks blocks("scatter", communicator, options.counts, receive.size());
+  const comm::Blocks blocks({"scatter", where}, communicator, options.counts, receive.size());
   blocks.check_mine(receive.size());
   if (root) {
     blocks.check_whole(send.size());
-    comm::check_apart("scatter", send, receive);
+    comm::check_apart({"scatter", where}, send, receive);
   }
   if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
   auto wires =
@@ -54,10 +54,10 @@ Request scatter(const ExecutionSpace& execution, const Communicator& communicato
                 ScatterOptions options = {}, std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
   static constexpr const char* fence = "kerkis::scatter";
-  comm::check_root("scatter", communicator, options.root);
+  comm::check_root({"scatter", where}, communicator, options.root);
   const bool root = communicator.rank() == options.root;
-  const auto blocks = root ? comm::Blocks::of("scatter", communicator, options.counts, view.size())
-                           : comm::Blocks("scatter", communicator, options.counts, view.size());
+  const auto blocks = root ? comm::Blocks::of({"scatter", where}, communicator, options.counts, view.size())
+                           : comm::Blocks({"scatter", where}, communicator, options.counts, view.size());
   if (!root) blocks.check_mine(view.size());
   if (communicator.size() == 1) {
     comm::fence(execution, fence);

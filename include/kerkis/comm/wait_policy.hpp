@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include <kerkis/core/error.hpp>
+#include <kerkis/comm/caller.hpp>
 
 namespace kerkis {
 
@@ -36,8 +36,8 @@ inline void check_policy(const WaitPolicy& policy) {
 }
 
 /// Throws InputError for a deadline of a call that means nothing; 0 is the communicator's.
-inline void require_deadline(const char* operation, std::chrono::milliseconds deadline) {
-  require(deadline.count() >= 0, operation, ": the deadline is ", deadline.count(), " ms, less than 0");
+inline void require_deadline(Caller caller, std::chrono::milliseconds deadline) {
+  require(deadline.count() >= 0, caller, ": the deadline is ", deadline.count(), " ms, less than 0");
 }
 
 }  // namespace comm

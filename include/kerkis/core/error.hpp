@@ -87,11 +87,12 @@ void append(std::string& text, Number part) {
 }  // namespace detail
 
 /// Joins its arguments, texts and numbers, to one string, for messages: message("width ", 3, " is odd"). Floating-point
-/// numbers have the fewest digits that tell them from all others.
+/// numbers have the fewest digits that tell them from all others. Other types join by an `append` of their namespace.
 template <class... Parts>
 std::string message(const Parts&... parts) {
+  using detail::append;
   std::string text;
-  (detail::append(text, parts), ...);
+  (append(text, parts), ...);
   return text;
 }
 
