@@ -83,7 +83,7 @@ struct Raw {
     }
     const auto start = Clock::now();
     while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
-      if (Clock::now() - start < policy.sleep_after)
+      if (Clock::now() - start < *policy.sleep_after)
         sched_yield();
       else
         std::this_thread::sleep_for(policy.sleep);

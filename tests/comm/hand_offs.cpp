@@ -73,6 +73,33 @@ TEST_CASE("messages of one tag keep their order, others do not matter") {
   CHECK(bad == 0);
 }
 
+template <class View>
+void check_block(const Communicator& world, const View& out, const View& in) {
+  views::fill(out, static_cast<std::size_t>(world.rank()));
+  views::fill(in, 7);
+  Request comes = kerkis::receive(Host(), world, in, {.from = previous(world)});
+  kerkis::send(Host(), world, out, {.to = next(world)}).wait();
+  comes.wait();
+  CHECK(views::wrong(in, static_cast<std::size_t>(previous(world))) == 0);
+}
+
+TEST_CASE("large blocks of matrices, with long lines and short ones") {
+  const Communicator world(MPI_COMM_WORLD);
+  if (world.size() == 1) return;
+  const auto part = [](std::size_t begin, std::size_t count) {
+    return Kokkos::pair<std::size_t, std::size_t>(begin, begin + count);
+  };
+  const views::Of<double**, Kokkos::LayoutRight> a("a", 800, 900), b("b", 800, 900);
+  check_block(world, Kokkos::subview(a, part(3, 700), part(5, 600)), Kokkos::subview(b, part(90, 700), part(1, 600)));
+  const views::Of<double**, Kokkos::LayoutLeft> c("c", 900, 800), d("d", 900, 800);
+  check_block(world, Kokkos::subview(c, part(5, 600), part(3, 700)), Kokkos::subview(d, part(1, 600), part(90, 700)));
+  const views::Of<float***, Kokkos::LayoutRight> e("e", 40, 40, 700), f("f", 40, 40, 700);
+  check_block(world, Kokkos::subview(e, part(1, 38), part(1, 38), part(2, 600)),
+              Kokkos::subview(f, part(0, 38), part(1, 38), part(2, 600)));
+  const views::Of<double**, Kokkos::LayoutRight> g("g", 9000, 90), h("h", 9000, 90);
+  check_block(world, Kokkos::subview(g, Kokkos::ALL, part(3, 60)), Kokkos::subview(h, Kokkos::ALL, part(20, 60)));
+}
+
 TEST_CASE("a shorter message leaves the rest, and says how long it is") {
   for (const std::size_t largest : {std::size_t{1} << 30, std::size_t{8}, std::size_t{6}, std::size_t{100}}) {
     const Communicator world(MPI_COMM_WORLD, "world", {.largest_count = largest});

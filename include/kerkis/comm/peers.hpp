@@ -61,7 +61,7 @@ class Peers {
     require(level >= 0, "KERKIS_CHECK is neither 0, 1 nor strict on rank 0, but ", cards_.front().asked.data());
     options.check = level > 0;
     options.strict_call_sites = level > 1;
-    if (options.wait.spins < 0) options.wait.spins = more_ranks_than_cores() ? 64 : 2000;
+    set_by_load(options.wait, more_ranks_than_cores());
   }
 
   int ranks() const { return static_cast<int>(cards_.size()); }

@@ -16,10 +16,10 @@ inline constexpr std::chrono::milliseconds grace{50};
 /// While tests follow at once, other things are looked for after so many only: they cost as much as a test.
 inline constexpr int tests_per_poll = 32;
 
-/// Waits until `complete()`, which tests; `poll_others()` lets other things move on, and throws what a rank has
-/// announced. Then there is a moment to become complete all the same, since that rank may have done its part before it
-/// failed. Once it no longer only spins, it calls `late(waited, first)` between tests, which throws when a deadline has
-/// passed, and reports when `first` is true: once.
+/// Waits as `policy` says, all of which is set, until `complete()`, which tests; `poll_others()` lets other things move
+/// on, and throws what a rank has announced. Then there is a moment to become complete all the same, since that rank
+/// may have done its part before it failed. Once it no longer only spins, it calls `late(waited, first)` between tests,
+/// which throws when a deadline has passed, and reports when `first` is true: once.
 template <class Complete, class Poll, class Late>
 void wait_until(const WaitPolicy& policy, Complete&& complete, Poll&& poll_others, Late&& late) {
   using Clock = std::chrono::steady_clock;
@@ -34,7 +34,7 @@ void wait_until(const WaitPolicy& policy, Complete&& complete, Poll&& poll_other
       const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
       late(waited, !reported && waited >= policy.first_report);
       reported = waited >= policy.first_report;
-      if (waited < policy.sleep_after)
+      if (waited < *policy.sleep_after)
         sched_yield();
       else
         sleep_for(policy.sleep);

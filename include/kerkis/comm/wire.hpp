@@ -32,10 +32,14 @@ inline constexpr const char* fenced = nullptr;
 /// What an operation does with a View. `send` is to read it for a message of its own, which may go as an MPI type.
 enum class Access { read, write, read_write, send };
 
-/// Bytes of a View with gaps that go as an MPI type: measured on one host with MPICH 4.2 and UCX 1.18, where a run of
-/// more than about 5,800 bytes waits for the receiver, and what a type describes is sent at once up to 8 KiB. Shorter
-/// and longer Views go faster packed.
-inline constexpr std::size_t typed_from = 5'800, typed_to = 8'192;
+/// Whether a View with gaps goes as an MPI type: measured on one host with MPICH 4.2 and UCX 1.18, where a run of more
+/// than about 5,800 bytes waits for the receiver, and what a type describes is sent at once up to 8 KiB. Shorter and
+/// longer Views go faster packed, but for those that leave the cache: MPI packs these piece by piece as they go, as
+/// fast if their lines are long.
+inline bool goes_as_type(const Shape& shape, std::size_t bytes, std::size_t element_bytes) {
+  const bool long_lines = shape.stride[0] == 1 && shape.extent[0] * element_bytes >= 2'048;
+  return bytes > 5'800 && (bytes <= 8'192 || (bytes >= 3u << 20 && long_lines));
+}
 
 /// Copies elements `begin` to `end` of a View to a run (`packing`) or back; complete when it returns.
 template <bool packing, class ExecutionSpace, class View>
@@ -173,9 +177,9 @@ class Wire {
     Run<Element> run{const_cast<Element*>(view_.data()), view_.size(), type(use.communicator)};
     const std::size_t bytes = run.count * sizeof(Element);
     if constexpr (access == Access::send && host_reaches)
-      if (!staged && bytes > typed_from && bytes <= typed_to) {
+      if (const Shape shape = shape_of(view_); !staged && goes_as_type(shape, bytes, sizeof(Element))) {
         auto& objects = use.communicator.state()->engine->objects();
-        made_ = objects.strided(shape_of(view_), run.type.native, sizeof(Element));
+        made_ = objects.strided(shape, run.type.native, sizeof(Element));
         return;
       }
     detour_.reset(new (resources(use.communicator)) Detour(use.execution, shape_of(view_), run));
