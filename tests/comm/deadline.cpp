@@ -214,7 +214,8 @@ TEST_CASE("an old communicator beside many newer ones") {
     kerkis::barrier(old).wait();
     if (newer_end) kerkis::barrier(world).wait();  // so that it is not what was entered last that tells
     const std::string text = wait_for_last(world, old);
-    CHECK_MESSAGE((world.rank() != 0 || contains(text, message("barrier #3 over 'old', called at deadline.cpp:"))), text);
+    CHECK_MESSAGE((world.rank() != 0 || contains(text, message("barrier #3 over 'old', called at deadline.cpp:"))),
+                  text);
     CHECK_MESSAGE((world.rank() != 0 || contains(text, message("; rank ", last, " has not come: rank ", last,
                                                                " last entered barrier #", newer_end ? 132 : 2))),
                   text);

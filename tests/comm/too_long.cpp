@@ -77,8 +77,9 @@ void check_other_elements(std::size_t largest_count, std::size_t sent, std::size
   } catch (const CommError& error) {
     text = error.what();
   }
-  CHECK_MESSAGE((text.find("no whole number of elements") != text.npos || text.find("ends within an element") != text.npos),
-                text);
+  CHECK_MESSAGE(
+      (text.find("no whole number of elements") != text.npos || text.find("ends within an element") != text.npos),
+      text);
 }
 
 TEST_CASE("a message in pieces whose elements have another size is an error") {

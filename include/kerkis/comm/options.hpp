@@ -25,14 +25,14 @@ struct CommunicatorOptions {
   bool stage = false;  ///< all memory goes through buffers, as device memory does: for tests
 
   /// Checking mode: before a collective starts, the ranks compare operation, reduction and its order, element type,
-  /// count, the counts of blocks, root and order of elements, and what each sends to each with what that one receives in
-  /// an all_to_all with counts; if they differ, every rank throws what two of them have entered, and where. A View that is written while
-  /// an operation reads it is an error, two threads in calls at the same time are an InputError of the second, and
-  /// MPI_Finalize lists on stderr what was never finished, unless a failure has stopped it. What can't be seen: the
-  /// element types of hand-offs, a buffer that the program frees or writes while an operation writes it, and unmanaged
-  /// Views that are freed (managed ones are kept alive). Operations move on in calls of the library only, on any root
-  /// communicator in checking mode, so a program may not wait in MPI calls of its own for what a pending collective is
-  /// to bring. The environment variable KERKIS_CHECK of rank 0, 1 or strict, turns it on too.
+  /// count, the counts of blocks, root and order of elements, and what each sends to each with what that one receives
+  /// in an all_to_all with counts; if they differ, every rank throws what two of them have entered, and where. A View
+  /// that is written while an operation reads it is an error, two threads in calls at the same time are an InputError
+  /// of the second, and MPI_Finalize lists on stderr what was never finished, unless a failure has stopped it. What
+  /// can't be seen: the element types of hand-offs, a buffer that the program frees or writes while an operation writes
+  /// it, and unmanaged Views that are freed (managed ones are kept alive). Operations move on in calls of the library
+  /// only, on any root communicator in checking mode, so a program may not wait in MPI calls of its own for what a
+  /// pending collective is to bring. The environment variable KERKIS_CHECK of rank 0, 1 or strict, turns it on too.
   bool check = false;
   /// Checking mode that also wants every collective called at the same place of the program on all ranks.
   bool strict_call_sites = false;
