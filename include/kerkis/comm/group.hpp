@@ -47,9 +47,7 @@ struct Group {
   ~Group() {
     if (!mpi_is_alive() || failures->failed()) return;
     board.leave(number);
-    // Collective by its name, but MPI libraries wait for nobody here. With messages that nobody has received MPICH ends
-    // the job, whatever the handler of errors is.
-    if (!report_unreceived()) MPI_Comm_free(&native);
+    if (!report_unreceived()) free_native();
     if (fingerprints != MPI_COMM_NULL) MPI_Comm_free(&fingerprints);
   }
 
@@ -71,6 +69,8 @@ struct Group {
  private:
   /// At the end: says whether a message has come that nobody has received, and if so which.
   bool report_unreceived() const noexcept;
+  void free_native() noexcept;
+  void report(const std::string& text) const noexcept;
 };
 
 /// A member of `group` (null: of the root communicator) as a rank of the root communicator.
@@ -101,13 +101,25 @@ inline std::string Group::who(int member) const { return rank_list(this, {member
 inline bool Group::report_unreceived() const noexcept {
   int there = 0, bytes = 0;
   MPI_Status status;
-  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, native, &there, &status) != MPI_SUCCESS || there == 0) return false;
+  for (int probes = 0; probes < 10 && there == 0; ++probes)  // each takes in some of what has come
+    if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, native, &there, &status) != MPI_SUCCESS) return false;
+  if (there == 0) return false;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
   const auto size_text = bytes == MPI_UNDEFINED ? std::string("a message") : message("a message of ", bytes, " bytes");
-  report_unheard(message("communicator '", name, "' was ended on ", who(rank)).c_str(),
-                 CommError(message(size_text, " from ", who(status.MPI_SOURCE), " with tag ", status.MPI_TAG,
-                                   " has come that nobody has received")));
+  report(message(size_text, " from ", who(status.MPI_SOURCE), " with tag ", status.MPI_TAG,
+                 " has come that nobody has received"));
   return true;
+}
+
+// Collective by its name, but MPI libraries wait for nobody here: a message may have come since it was looked for.
+// MPICH ends the job for that, unless errors that belong to no communicator are returned.
+inline void Group::free_native() noexcept {
+  const ErrorsReturned here(MPI_COMM_SELF);
+  if (const int code = MPI_Comm_free(&native); code != MPI_SUCCESS) report(mpi_text(code, "MPI_Comm_free"));
+}
+
+inline void Group::report(const std::string& text) const noexcept {
+  report_unheard(message("communicator '", name, "' was ended on ", who(rank)).c_str(), CommError(text));
 }
 
 }  // namespace kerkis::comm
