@@ -224,6 +224,7 @@ TEST_CASE("times that mean nothing, and never") {
   const auto wrong = [](const WaitPolicy& wait, const char* words) {
     not_made([&] { Communicator(MPI_COMM_WORLD, "world", {.wait = wait}); }, "a WaitPolicy's ", words);
   };
+  wrong({.spins = -2}, "spins are -2, less than -1");
   wrong({.sleep_after = -1ms}, "sleep_after is -1 ms, less than 0");
   wrong({.sleep = 0us}, "sleep is 0 µs, less than 1");
   wrong({.first_report = 0ms}, "first_report is 0 ms, less than 1");
@@ -249,6 +250,10 @@ TEST_CASE("times that mean nothing, and never") {
   refused([&] { kerkis::send(host, world, three, {.to = next, .deadline = -5ms}); }, "send", words);
   refused([&] { kerkis::receive(host, world, three, {.from = next, .deadline = -5ms}); }, "receive", words);
   refused([&] { kerkis::exchange(host, world, three, four, {.with = next, .deadline = -5ms}); }, "exchange", words);
+  refused([&] { kerkis::exchange(host, world, three, four, {.with = kerkis::no_rank, .deadline = -5ms}); }, "exchange",
+          words);
+  refused([&] { kerkis::exchange(host, world, three, four, {.with = kerkis::no_rank, .tag = -3}); },
+          "exchange: tag -3 is less than 0");
   refused([&] { kerkis::persistent_all_reduce(host, world, three, {.operation = kerkis::Reduction::bitwise_and}); },
           "all_reduce: there is no bitwise and of floating-point numbers");
   refused([&] { kerkis::persistent_all_reduce(host, world, three, {.shards = 77}); }, "all_reduce in place over ",
