@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "thrown.hpp"
 #include "views.hpp"
 
 namespace {
@@ -14,22 +15,25 @@ using kerkis::CommError;
 using kerkis::Communicator;
 using views::Host;
 
+/// What all ranks throw when rank 0 sends `from`, and rank 1 receives it in `to`, where it does not fit.
+template <class From, class To>
+std::string failed_message(const Communicator& world, const From& from, const To& to) {
+  return thrown<CommError>([&] {
+    if (world.rank() == 0)
+      kerkis::send(Host(), world, from, {.to = 1}).wait();
+    else if (world.rank() == 1)
+      kerkis::receive(Host(), world, to, {.from = 0}).wait();
+    kerkis::barrier(world).wait();
+    kerkis::barrier(world).wait();
+  });
+}
+
 TEST_CASE("a longer message is an error that says so") {
   for (const bool pieces : {false, true}) {
     const Communicator world(MPI_COMM_WORLD, "world", {.largest_count = pieces ? 4u : 1000u});
     if (world.size() == 1) return;
     const views::Of<float*, Kokkos::LayoutRight> nine("nine", 9), five("five", 5);
-    std::string text;
-    try {
-      if (world.rank() == 0)
-        kerkis::send(Host(), world, nine, {.to = 1}).wait();
-      else if (world.rank() == 1)
-        kerkis::receive(Host(), world, five, {.from = 0}).wait();
-      kerkis::barrier(world).wait();
-      kerkis::barrier(world).wait();
-    } catch (const CommError& error) {
-      text = error.what();
-    }
+    const std::string text = failed_message(world, nine, five);
     CHECK(text.find("of 5 float from rank 0 over 'world'") != std::string::npos);
     CHECK(text.find(pieces ? "rank 0 has sent 9 elements, more than the 5 of the View"
                            : "the message is longer than what was to receive it") != std::string::npos);
@@ -66,19 +70,9 @@ void check_other_elements(std::size_t largest_count, std::size_t sent, std::size
   if (world.size() == 1) return;
   const views::Of<Sent*, Kokkos::LayoutRight> from("from", sent);
   const views::Of<Taken*, Kokkos::LayoutRight> to("to", taken);
-  std::string text = "nothing";
-  try {
-    if (world.rank() == 0)
-      kerkis::send(Host(), world, from, {.to = 1}).wait();
-    else if (world.rank() == 1)
-      kerkis::receive(Host(), world, to, {.from = 0}).wait();
-    kerkis::barrier(world).wait();
-    kerkis::barrier(world).wait();
-  } catch (const CommError& error) {
-    text = error.what();
-  }
-  const auto has = [&](const char* words) { return text.find(words) != text.npos; };
-  CHECK_MESSAGE((has("no whole number of elements") || has("ends within an element") || has("that have not the ")),
+  const std::string text = failed_message(world, from, to);
+  CHECK_MESSAGE((contains(text, "no whole number of elements") || contains(text, "ends within an element") ||
+                 contains(text, "that have not the ")),
                 text);
 }
 

@@ -28,7 +28,7 @@ struct Site {
   std::array<char, 32> axis;
   std::array<char, 40> file;
   std::uint32_t line;        ///< 0: the end of the communicator
-  std::uint32_t collective;  ///< or 0
+  std::uint32_t collective;  ///< 1; of a hand-off 0
   std::int64_t group;        ///< the communicator's number
 };
 
@@ -87,10 +87,11 @@ class Board {
     mine_->milliseconds.store(host_milliseconds(), std::memory_order_relaxed);
     mine_->entered.store(operation.sequence * site_count + site, std::memory_order_release);
     if (!operation.collective) return;
-    Place& place = mine_->places[place_of(group)];
+    const std::size_t index = place_of(group);
+    Place& place = mine_->places[index];
     const auto there = place.group.load(std::memory_order_relaxed);
     if (there < group) [[unlikely]]
-      give(place_of(group), group);
+      give(index, group);
     if (there <= group) place.sequence.store(operation.sequence, std::memory_order_release);
   }
 
@@ -105,6 +106,7 @@ class Board {
     PeerState state;
     if (slots_ == nullptr) return state;
     const Slot& slot = slots_[rank];
+    const std::size_t index = place_of(group);
     state.process = process_state(static_cast<int>(slot.pid.load(std::memory_order_acquire)));
     if (state.process == ProcessState::unknown) return state;
     for (int attempt = 0; attempt < 1000; ++attempt) {  // the rank may have ended while it wrote
@@ -118,10 +120,10 @@ class Board {
       for (std::size_t i = 0; i < words.size(); ++i)
         words[i] = slot.sites[entered % site_count][i].load(std::memory_order_relaxed);
       const auto milliseconds = slot.milliseconds.load(std::memory_order_relaxed);
-      const Place& place = slot.places[place_of(group)];
+      const Place& place = slot.places[index];
       const auto of_group = place.group.load(std::memory_order_acquire);
       const auto on_group = static_cast<std::int64_t>(place.sequence.load(std::memory_order_acquire));
-      const auto newest = slot.newest[place_of(group)].load(std::memory_order_acquire);
+      const auto newest = slot.newest[index].load(std::memory_order_acquire);
       std::atomic_thread_fence(std::memory_order_acquire);
       if (version % 2 != 0 || version != slot.version.load(std::memory_order_relaxed) ||
           of_group != place.group.load(std::memory_order_relaxed) ||

@@ -95,7 +95,6 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
   check_pair<Send, Receive>();
   const Caller caller{name, where};
   check_apart(caller, send, receive);
-  require_deadline(caller, options.deadline);
   using Element = typename Receive::value_type;
   const auto given_to = options.to ? options.to : options.with, given_from = options.from ? options.from : options.with;
   require(given_to.has_value() && given_from.has_value(), caller,
@@ -111,14 +110,14 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
   }
   require((to == own) == (from == own), caller, ": who sends to itself receives from itself, not to ", to, " and from ",
           from);
-  const bool moves = to != own && (to != no_rank || from != no_rank);
-  require(moves || options.tag >= 0, caller, ": tag ", options.tag, " is less than 0");
-  if (to == own) {
+  if (to == own || (to == no_rank && from == no_rank)) {  // no message: what is wrong for one is wrong here too
+    require(options.tag >= 0, caller, ": tag ", options.tag, " is less than 0");
+    require_deadline(caller, options.deadline);
+    if (to != own) return {};
     require(send.size() == receive.size(), caller, " of rank ", own, " with itself: ", send.size(),
             " elements do not fill ", receive.size());
     return copy(execution, communicator, send, receive, fence);
   }
-  if (!moves) return {};
   check_tag(caller, communicator, options.tag);
   const int mpi_to = to == no_rank ? MPI_PROC_NULL : to, mpi_from = from == no_rank ? MPI_PROC_NULL : from;
   const Operation operation{.name = name,

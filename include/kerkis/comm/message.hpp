@@ -141,10 +141,12 @@ class MessageSide {
     peer_ = status.MPI_SOURCE;
     const std::size_t piece = length_ * sizeof(Element);
     const bool has_trailer = count_ >= length_ && bytes_of(status) == piece + trailer_bytes(piece);
-    if (!has_trailer) trailer_.total = elements_of(status, type_.native, sizeof(Element));
-    if (!has_trailer && count_ >= length_ && trailer_.total >= length_)  // so many would have come with a trailer
-      throw CommError(message("rank ", peer_, " has sent elements that have not the ", sizeof(Element),
-                              " bytes of the View's, ", bytes_of(status), " bytes at first"));
+    if (!has_trailer) {
+      trailer_.total = elements_of(status, type_.native, sizeof(Element));
+      if (trailer_.total >= length_)  // so many would have come with a trailer
+        throw CommError(message("rank ", peer_, " has sent elements that have not the ", sizeof(Element),
+                                " bytes of the View's, ", bytes_of(status), " bytes at first"));
+    }
     if (trailer_.total > count_)
       throw CommError(
           message("rank ", peer_, " has sent ", trailer_.total, " elements, more than the ", count_, " of the View"));

@@ -151,8 +151,8 @@ inline void sleep_for(std::chrono::microseconds time) {
 
 /// Whether `request` completes within `limit`: the wait where there is no engine, before its start and after its end.
 /// Throws CommError if MPI fails.
-inline bool completes_within(MPI_Request& request, std::chrono::milliseconds limit, const WaitPolicy& policy = {}) {
-  const auto sleep_after = policy.sleep_after.value_or(std::chrono::milliseconds(2));
+inline bool completes_within(MPI_Request& request, std::chrono::milliseconds limit, WaitPolicy policy = {}) {
+  set_by_load(policy, true);  // it may be
   const auto start = std::chrono::steady_clock::now();
   for (int done = 0;;) {
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -161,7 +161,7 @@ inline bool completes_within(MPI_Request& request, std::chrono::milliseconds lim
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
     if (waited >= limit) return false;
     Live::visit_all();
-    if (waited < sleep_after)
+    if (waited < *policy.sleep_after)
       sched_yield();
     else
       sleep_for(policy.sleep);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <kerkis/comm/caller.hpp>
+#include <kerkis/core/error.hpp>
 
 namespace kerkis {
 

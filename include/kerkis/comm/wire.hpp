@@ -176,13 +176,14 @@ class Wire {
                                   [[maybe_unused]] bool aware) {
     Run<Element> run{const_cast<Element*>(view_.data()), view_.size(), type(use.communicator)};
     const std::size_t bytes = run.count * sizeof(Element);
+    const Shape shape = shape_of(view_);
     if constexpr (access == Access::send && host_reaches)
-      if (const Shape shape = shape_of(view_); !staged && goes_as_type(shape, bytes, sizeof(Element))) {
+      if (!staged && goes_as_type(shape, bytes, sizeof(Element))) {
         auto& objects = use.communicator.state()->engine->objects();
         made_ = objects.strided(shape, run.type.native, sizeof(Element));
         return;
       }
-    detour_.reset(new (resources(use.communicator)) Detour(use.execution, shape_of(view_), run));
+    detour_.reset(new (resources(use.communicator)) Detour(use.execution, shape, run));
     const BufferSpace* space = &buffers_of<StagingSpace<ExecutionSpace>>();
     if constexpr (!host_reaches)
       if (aware && !staged) space = &buffers_of<typename View::memory_space>();
