@@ -586,7 +586,7 @@ TEST_CASE("a thread that did not initialise MPI is refused below MPI_THREAD_SERI
       texts.push_back(thrown<kerkis::InputError>(call));
     made = thrown<kerkis::InputError>([] { Communicator(MPI_COMM_WORLD, "of another thread"); });
   }).join();
-  CHECK_MESSAGE(contains(made, "a thread that did not initialise MPI makes communicator 'of another thread', but MPI "),
+  CHECK_MESSAGE(contains(made, ": a thread that did not initialise MPI makes 'of another thread', but MPI "),
                 made);
   for (const std::string& text : texts) {
     CHECK_MESSAGE(contains(text, message("rank ", world.rank(), ": a thread that did not initialise MPI uses ")), text);

@@ -318,6 +318,42 @@ TEST_CASE("a send that nobody receives, and a receive from any rank") {
   }
 }
 
+TEST_CASE("how far a message in pieces has got") {
+  const Communicator sound(MPI_COMM_WORLD, "sound");
+  for (const bool sends : {true, false}) {  // rank 0
+    const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.deadline = 30s}, .largest_count = 100});
+    const int last = world.size() - 1;
+    const View view("view", long_count);
+    std::string text;
+    if (world.rank() == 0) {
+      text = thrown<CommError>([&] {
+        if (sends)
+          kerkis::send(Host(), world, view, {.to = last, .deadline = 300ms}).wait();
+        else
+          kerkis::receive(Host(), world, view, {.from = kerkis::any_rank, .deadline = 300ms}).wait();
+      });
+    } else {
+      kerkis::Request part;
+      if (world.rank() == last && sends) part = kerkis::receive(Host(), world, view, {.from = 0});
+      if (world.rank() == last && !sends) part = kerkis::send(Host(), world, view, {.to = 0});
+      while (part.pending() && part.operation()->steps->sides().send.moved == 0) part.advance();
+      std::this_thread::sleep_for(1s);  // longer than rank 0 waits
+      text = thrown<PeerError>([&] {
+        part.wait();
+        for (;;) world.poll();
+      });
+    }
+    const std::string before = sends
+                                   ? message("; the message to rank ", last, " has not been received to its end, but ")
+                                   : "; no message has come to its end, but ";
+    CHECK_MESSAGE(contains(text, before), text);
+    CHECK_MESSAGE(contains(text, " of its 2000 pieces"), text);
+    const double moved = number_behind(text, "to its end, but ");
+    CHECK_MESSAGE((moved >= 1 && moved < 2000), text);
+    take_rest(world, sound);
+  }
+}
+
 /// Rank 0 exchanges with two ranks, of which one does its part.
 void check_exchange(const Communicator& sound, std::size_t largest_count, bool receiver_comes) {
   const Communicator world(MPI_COMM_WORLD, "world", {.wait = {.deadline = 30s}, .largest_count = largest_count});

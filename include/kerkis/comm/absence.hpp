@@ -35,11 +35,12 @@ inline std::string last_entered(int rank, const PeerState& state, int number) {
 }
 
 /// For the report of a deadline: which ranks of `group` (null: all) have not come to `operation`, or have not done
-/// their part of a hand-off of which these sides are under way, and what they do. The first few are described. `own`:
-/// this rank, in the root communicator; `checks`: the checking mode is on.
+/// their part of a hand-off whose sides have got so far, and what they do. The first few are described. `own`: this
+/// rank, in the root communicator; `checks`: the checking mode is on.
 inline std::string absence(const Peers& peers, const Group* group, int own, const Operation& operation,
-                           const Sides& under_way, bool checks) {
-  const int to = under_way.sends ? operation.to : no_rank, from = under_way.receives ? operation.from : no_rank;
+                           const Sides& sides, bool checks) {
+  const int to = sides.send.under_way ? operation.to : no_rank;
+  const int from = sides.receive.under_way ? operation.from : no_rank;
   std::vector<int> members, ranks;
   for (int member = 0; member < (group != nullptr ? group->size : peers.ranks()); ++member) {
     if (root_rank(group, member) == own) continue;
@@ -70,9 +71,16 @@ inline std::string absence(const Peers& peers, const Group* group, int own, cons
   const auto add = [&](const char* before, const std::vector<int>& some, const char* one, const char* many) {
     if (!some.empty()) text += message("; ", before, rank_list(group, some), some.size() == 1 ? one : many);
   };
-  if (to >= 0) add("the message to ", {to}, " has not been received", "");
+  const auto add_pieces = [&](const Side& side) {
+    if (side.moved > 0) text += message(" to its end, but ", side.moved, " of its ", side.pieces, " pieces");
+  };
+  if (to >= 0) {
+    add("the message to ", {to}, " has not been received", "");
+    add_pieces(sides.send);
+  }
   if (from >= 0) add("the message from ", {from}, " has not come", "");
   if (from == any_rank) text += "; no message has come";
+  if (from != no_rank) add_pieces(sides.receive);
   add("", absent, " has not come", " have not come");
   add("", silent, " has come, but does not answer", " have come, but do not answer");
   add("it is not known whether ", unclear, " has come", " have come");

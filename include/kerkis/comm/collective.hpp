@@ -33,11 +33,13 @@ constexpr auto check_pair() {
 /// Throws InputError if two Views share memory, as far as their spans tell: Views with gaps may lie in each other's.
 template <class Send, class Receive>
 void check_apart(Caller caller, const Send& send, const Receive& receive) {
+  if (send.size() == 0 || receive.size() == 0 || !send.span_is_contiguous() || !receive.span_is_contiguous()) return;
   const auto address = [](const auto* element) { return reinterpret_cast<std::uintptr_t>(element); };
-  require(send.size() == 0 || receive.size() == 0 || !send.span_is_contiguous() || !receive.span_is_contiguous() ||
-              address(send.data() + send.size()) <= address(receive.data()) ||
-              address(receive.data() + receive.size()) <= address(send.data()),
-          caller, ": the two Views have memory in common");
+  const auto begin = address(send.data()), to = address(receive.data());
+  const auto end = address(send.data() + send.size()), to_end = address(receive.data() + receive.size());
+  require(end <= to || to_end <= begin, caller, ": the two Views have memory in common: ", end - begin,
+          " bytes go out, ", to_end - to, " come in, and ", std::min(end, to_end) - std::max(begin, to),
+          " bytes are of both");
 }
 
 /// Refuses a View that an operation cannot write; at once, as above.

@@ -34,18 +34,19 @@ class Communicator {
   /// CommError if MPI fails or ranks do not come.
   explicit Communicator(MPI_Comm user, std::string name = "world", CommunicatorOptions options = {},
                         std::source_location where = std::source_location::current()) {
-    require(comm::mpi_is_alive(), "a Communicator needs MPI: MPI_Init has not been called, or MPI_Finalize has");
-    require(user != MPI_COMM_NULL, "a Communicator of MPI_COMM_NULL: this rank is in none");
+    const comm::Caller caller{"Communicator", where};
+    require(comm::mpi_is_alive(), caller, ": it needs MPI, but MPI_Init has not been called, or MPI_Finalize has");
+    require(user != MPI_COMM_NULL, caller, ": MPI_COMM_NULL, of which this rank is no member");
     const auto why = comm::why_no_mpi();
-    require(why.empty(), "a thread that did not initialise MPI makes communicator '", name, "', but ", why);
+    require(why.empty(), caller, ": a thread that did not initialise MPI makes '", name, "', but ", why);
     int between_groups = 0;
     comm::check(MPI_Comm_test_inter(user, &between_groups), "MPI_Comm_test_inter");
-    require(between_groups == 0,
-            "a Communicator takes no intercommunicator: MPI_Intercomm_merge makes one group of two");
+    require(between_groups == 0, caller,
+            ": it takes no intercommunicator; MPI_Intercomm_merge makes one group of two");
     constexpr std::size_t most = std::numeric_limits<int>::max();
-    require(options.largest_count > 0 && options.largest_count <= most, "a Communicator's largest_count is ",
+    require(options.largest_count > 0 && options.largest_count <= most, caller, ": largest_count is ",
             options.largest_count, ", none of 1 to ", most);
-    comm::check_policy(options.wait);
+    comm::check_policy(caller, options.wait);
     const comm::Construction construction(user, std::move(name), options.wait, where);
     std::shared_ptr<comm::Engine> engine(new comm::Engine(user, options, construction));
     state_ = make(std::move(engine), user, construction, 1, true);

@@ -188,7 +188,7 @@ class alignas(64) Engine : public Announcer {
   std::string report(const Pending& pending, std::chrono::milliseconds waited) const {
     return message(pending.operation.text(), ", waited ", tenths(waited.count()), " s",
                    absence(peers_, pending.group, rank(), pending.operation,
-                           pending.steps != nullptr ? pending.steps->under_way() : Sides(), options_.check));
+                           pending.steps != nullptr ? pending.steps->sides() : Sides(), options_.check));
   }
 
   /// Numbers for communicators: all members of a new one take the largest of their next numbers.

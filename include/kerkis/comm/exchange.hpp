@@ -44,10 +44,10 @@ class KeepExchange final : public Steps {
     }
     return request == MPI_REQUEST_NULL;
   }
-  Sides under_way() const override {
+  Sides sides() const override {
     int sent = 0;
     if (!received_) MPI_Request_get_status(sent_, &sent, MPI_STATUS_IGNORE);
-    return {.sends = sent == 0, .receives = !received_};
+    return {.send = {.under_way = sent == 0}, .receive = {.under_way = !received_}};
   }
   std::uint64_t checksum() const override { return send_.checksum(); }
 
@@ -78,7 +78,7 @@ class LongExchange final : public Steps {
     receives_ = receives_ && !receive_.advance();
     return !sends_ && !receives_;
   }
-  Sides under_way() const override { return {.sends = sends_, .receives = receives_}; }
+  Sides sides() const override { return {.send = send_.side(), .receive = receive_.side()}; }
   std::uint64_t checksum() const override { return send_.checksum(); }
 
  private:

@@ -213,6 +213,8 @@ struct Construction {
     MPI_Comm_size(communicator, &size);
   }
 
+  /// For what refuses it.
+  Caller caller() const { return {"Communicator", where}; }
   std::string text() const {
     return message("the construction of communicator '", name, "' of ", size, size == 1 ? " rank" : " ranks",
                    where.line() != 0 ? ", called at " + call_site(where) : "");

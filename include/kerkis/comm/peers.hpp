@@ -44,7 +44,7 @@ class Peers {
             "MPI_Iallgather");
       wait(request, construction);
     }
-    compare_options();
+    compare_options(construction.caller());
     find_hosts();
 
     const std::size_t host = host_of_[own()];
@@ -58,7 +58,8 @@ class Peers {
     if (watch_ && first_of_.size() > 1) watch_->start(*board_, cards_[own()].token);
 
     const int level = cards_.front().check;
-    require(level >= 0, "KERKIS_CHECK is neither 0, 1 nor strict on rank 0, but ", cards_.front().asked.data());
+    require(level >= 0, construction.caller(), ": KERKIS_CHECK is neither 0, 1 nor strict on rank 0, but ",
+            cards_.front().asked.data());
     options.check = level > 0;
     options.strict_call_sites = level > 1;
     set_by_load(options.wait, more_ranks_than_cores());
@@ -131,13 +132,13 @@ class Peers {
     return asked == "strict" ? 2 : -1;
   }
 
-  void compare_options() const {
+  void compare_options(Caller caller) const {
     constexpr const char* names[] = {"largest_count", "stage", "device_aware (2: unset)", "check", "strict_call_sites"};
     const auto& first = cards_.front().alike;
     for (std::size_t rank = 1; rank < cards_.size(); ++rank)
       for (std::size_t i = 0; i < first.size(); ++i)
-        require(cards_[rank].alike[i] == first[i], "a Communicator's options are equal on all ranks, but ", names[i],
-                " is ", first[i], " on rank 0 and ", cards_[rank].alike[i], " on rank ", rank);
+        require(cards_[rank].alike[i] == first[i], caller, ": options are equal on all ranks, but ", names[i], " is ",
+                first[i], " on rank 0 and ", cards_[rank].alike[i], " on rank ", rank);
   }
 
   /// The cards are given up if the others don't come.

@@ -17,9 +17,14 @@
 
 namespace kerkis::comm {
 
-/// Which sides of a hand-off are under way.
+/// How far a message has got, for reports.
+struct Side {
+  bool under_way = true;
+  std::size_t moved = 0, pieces = 1;
+};
+/// Those of a hand-off; what it does not have does not matter.
 struct Sides {
-  bool sends = true, receives = true;
+  Side send{}, receive{};
 };
 
 /// What an operation owns until it is complete, and what it does on the way there.
@@ -40,8 +45,8 @@ class Steps : public InPieces {
 
   bool several() const { return several_; }
 
-  /// Of a hand-off, for reports; sides that it does not have do not matter.
-  virtual Sides under_way() const { return {}; }
+  /// Of a hand-off.
+  virtual Sides sides() const { return {}; }
 
   /// Of the elements that the operation reads where the caller could write them meanwhile; 0 if there are none. For the
   /// checking mode.

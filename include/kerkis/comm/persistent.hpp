@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <source_location>
 #include <utility>
 
 #include <kerkis/comm/request.hpp>
@@ -136,10 +137,12 @@ class PersistentRequest {
   }
 
   /// Begins a round. Throws InputError if one is under way, which goes on; CommError if MPI fails.
-  [[nodiscard("kerkis: a round whose Request is dropped is waited for at once")]] Request start() {
-    require(what_ != nullptr, "a persistent operation that was not made is started");
+  [[nodiscard("kerkis: a round whose Request is dropped is waited for at once")]] Request start(
+      std::source_location where = std::source_location::current()) {
+    const comm::Caller caller{"start", where};
+    require(what_ != nullptr, caller, ": the persistent operation was not made, or has been moved away");
     if (communicator_.poisoned()) communicator_.poll();
-    require(!under_way(), what_->operation.name, ": a round is started before the last one is complete");
+    require(!under_way(), caller, ": the last round of ", what_->operation.caller(), " is not complete");
     Request round = what_->request == MPI_REQUEST_NULL ? what_->rounds->restart() : begin_round();
     last_ = round.operation();
     if (last_ != nullptr) earlier_ = last_->earlier;
@@ -164,8 +167,11 @@ class PersistentRequest {
 
   /// The same where `start()` begins the nonblocking operation.
   template <class Start>
-  static PersistentRequest restarting(const Communicator& communicator, const char* name, Start start) {
-    return {communicator, {.name = name}, {}, std::make_unique<comm::Restarts<Start>>(std::move(start))};
+  static PersistentRequest restarting(const Communicator& communicator, comm::Caller caller, Start start) {
+    return {communicator,
+            {.name = caller.name, .where = caller.where},
+            {},
+            std::make_unique<comm::Restarts<Start>>(std::move(start))};
   }
 
  private:

@@ -38,8 +38,8 @@ PersistentRequest persistent_all_reduce(const ExecutionSpace& execution, const C
   comm::check_reduction<Element, Functor>();
   constexpr bool in_float = comm::is_half<Element> && std::is_same_v<Functor, comm::Named>;
   const auto reduction = comm::native_operation<std::conditional_t<in_float, float, Element>, Functor>(
-      communicator, options.operation, {"all_reduce", where});
-  comm::check_shards_in_place({"all_reduce", where}, communicator, options.shards);
+      communicator, options.operation, {"persistent_all_reduce", where});
+  comm::check_shards_in_place({"persistent_all_reduce", where}, communicator, options.shards);
   comm::meet(communicator,
              {.name = "persistent_all_reduce",
               .type = comm::datatype<Element>(communicator).name,
@@ -62,9 +62,10 @@ PersistentRequest persistent_all_reduce(const ExecutionSpace& execution, const C
     }
   }
 #endif
-  return PersistentRequest::restarting(communicator, "all_reduce", [execution, communicator, view, options, where] {
-    return all_reduce<Functor>(execution, communicator, view, options, where);
-  });
+  return PersistentRequest::restarting(communicator, {"all_reduce", where},
+                                       [execution, communicator, view, options, where] {
+                                         return all_reduce<Functor>(execution, communicator, view, options, where);
+                                       });
 }
 
 /// A `broadcast` that repeats; the same holds.
@@ -73,7 +74,7 @@ PersistentRequest persistent_broadcast(const ExecutionSpace& execution, const Co
                                        const View& view, BroadcastOptions options = {},
                                        std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
-  comm::check_root({"broadcast", where}, communicator, options.root);
+  comm::check_root({"persistent_broadcast", where}, communicator, options.root);
   comm::meet(communicator,
              {.name = "persistent_broadcast",
               .type = comm::datatype<typename View::value_type>(communicator).name,
@@ -96,9 +97,10 @@ PersistentRequest persistent_broadcast(const ExecutionSpace& execution, const Co
                                                : make.template operator()<comm::Access::write>();
   }
 #endif
-  return PersistentRequest::restarting(communicator, "broadcast", [execution, communicator, view, options, where] {
-    return broadcast(execution, communicator, view, options, where);
-  });
+  return PersistentRequest::restarting(communicator, {"broadcast", where},
+                                       [execution, communicator, view, options, where] {
+                                         return broadcast(execution, communicator, view, options, where);
+                                       });
 }
 
 }  // namespace kerkis

@@ -37,14 +37,15 @@ template <class ExecutionSpace, class View>
 PersistentRequest persistent_send(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                                   SendOptions options, std::source_location where = std::source_location::current()) {
   static_assert(Kokkos::is_view_v<View>, "kerkis: communication takes Kokkos Views");
-  const comm::Caller caller{"send", where};
+  const comm::Caller caller{"persistent_send", where};
   comm::check_peer(caller, communicator, options.to);
   comm::check_tag(caller, communicator, options.tag);
   comm::require_deadline(caller, options.deadline);
   if (!comm::repeats(communicator, view.size() < comm::piece_length(communicator, sizeof(typename View::value_type))))
-    return PersistentRequest::restarting(communicator, "send", [execution, communicator, view, options, where] {
-      return send(execution, communicator, view, options, where);
-    });
+    return PersistentRequest::restarting(communicator, {"send", where},
+                                         [execution, communicator, view, options, where] {
+                                           return send(execution, communicator, view, options, where);
+                                         });
   using Rounds = comm::WireRounds<comm::Access::read, ExecutionSpace, View>;
   return PersistentRequest::make(
       communicator, {.name = "send", .to = options.to, .collective = false, .where = where}, options.deadline,
@@ -61,14 +62,15 @@ PersistentRequest persistent_receive(const ExecutionSpace& execution, const Comm
                                      const View& view, ReceiveOptions options,
                                      std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
-  const comm::Caller caller{"receive", where};
+  const comm::Caller caller{"persistent_receive", where};
   comm::check_source(caller, communicator, options.from);
   comm::check_tag(caller, communicator, options.tag);
   comm::require_deadline(caller, options.deadline);
   if (!comm::repeats(communicator, view.size() < comm::piece_length(communicator, sizeof(typename View::value_type))))
-    return PersistentRequest::restarting(communicator, "receive", [execution, communicator, view, options, where] {
-      return receive(execution, communicator, view, options, where);
-    });
+    return PersistentRequest::restarting(communicator, {"receive", where},
+                                         [execution, communicator, view, options, where] {
+                                           return receive(execution, communicator, view, options, where);
+                                         });
   using Rounds = comm::ReceiveRounds<ExecutionSpace, View>;
   const int from = options.from == any_rank ? MPI_ANY_SOURCE : options.from;
   return PersistentRequest::make(

@@ -34,11 +34,12 @@ inline void set_by_load(WaitPolicy& policy, bool more_ranks_than_cores) {
 }
 
 /// Throws InputError for times that mean nothing.
-inline void check_policy(const WaitPolicy& policy) {
-  const auto check = [](const char* name, auto time, const char* unit, int least) {
-    require(time.count() >= least, "a WaitPolicy's ", name, " is ", time.count(), " ", unit, ", less than ", least);
+inline void check_policy(Caller caller, const WaitPolicy& policy) {
+  const auto check = [&](const char* name, auto time, const char* unit, int least) {
+    require(time.count() >= least, caller, ": its wait's ", name, " is ", time.count(), " ", unit, ", less than ",
+            least);
   };
-  require(policy.spins >= -1, "a WaitPolicy's spins are ", policy.spins, ", less than -1");
+  require(policy.spins >= -1, caller, ": its wait's spins are ", policy.spins, ", less than -1");
   check("sleep_after", policy.sleep_after.value_or(std::chrono::milliseconds(0)), "ms", 0);
   check("sleep", policy.sleep, "µs", 1);
   check("first_report", policy.first_report, "ms", 1);
