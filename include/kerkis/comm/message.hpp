@@ -200,10 +200,8 @@ class MessageSide {
     copy_now<sending>(execution_, view_, shape_, place(piece), first, first + size(piece));
   }
   int move(void* data, int count, MPI_Datatype type, int tag, MPI_Request* request) {
-    if (!sending) return MPI_Irecv(data, count, type, peer_, tag, native_, request);
-    // The pieces behind the first wait for their receiver, also where they are small: else all of them might lie there.
-    const auto send_piece = begun_ > 1 ? MPI_Issend : MPI_Isend;
-    return send_piece(data, count, type, peer_, tag, native_, request);
+    return sending ? MPI_Isend(data, count, type, peer_, tag, native_, request)
+                   : MPI_Irecv(data, count, type, peer_, tag, native_, request);
   }
   void begin_piece() {
     const std::size_t piece = begun_++;
@@ -211,7 +209,7 @@ class MessageSide {
     const int own_tags = first_own_tag_ / 8;
     const int tag = first_own_tag_ + static_cast<int>(trailer_.number % static_cast<std::uint64_t>(own_tags));
     check(move(place(piece), static_cast<int>(size(piece)), type_.native, tag, &requests_[piece % 2]),
-          sending ? "MPI_Issend" : "MPI_Irecv");
+          sending ? "MPI_Isend" : "MPI_Irecv");
   }
   void end_piece() {
     if constexpr (!sending) copy_piece(ended_);
