@@ -5,6 +5,7 @@
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/exchange.hpp>
 #include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/request_range.hpp>
 #include <kerkis/comm/shift.hpp>
 
 #include <spawn.h>
@@ -209,6 +210,19 @@ TEST_CASE("an old communicator beside many newer ones") {
                                          newer_end ? 132 : 2)),
                   text);
   }
+}
+
+TEST_CASE("a wait for several requests reports when the first of their communicators does") {
+  const Communicator slow(MPI_COMM_WORLD, "slow", patient);
+  const Communicator quick(MPI_COMM_WORLD, "quick", {.wait = {.first_report = 200ms, .deadline = 30s}});
+  if (slow.rank() == slow.size() - 1) std::this_thread::sleep_for(600ms);
+  CapturedStderr captured;
+  std::vector<kerkis::Request> both;
+  both.push_back(kerkis::barrier(slow));
+  both.push_back(kerkis::barrier(quick));
+  kerkis::wait_all(both);
+  const std::string text = captured.text();
+  if (slow.rank() != slow.size() - 1) CHECK_MESSAGE(contains(text, "awaited with it: barrier #1 over 'quick'"), text);
 }
 
 TEST_CASE("a name that is cut is marked") {

@@ -199,12 +199,45 @@ TEST_CASE("an exchange, in both directions, at a rim, and with itself") {
   }
 }
 
+TEST_CASE("exchange and shift in place, of any View, in one piece and in several") {
+  for (const auto& options : std::vector<kerkis::CommunicatorOptions>{{}, {.largest_count = 7}, {.stage = true}}) {
+    const Communicator world(MPI_COMM_WORLD, "world", options);
+    std::size_t bad = 0;
+    const auto number = [](int rank) { return static_cast<std::size_t>(50 * rank); };
+    views::some<float>([&](const auto& view, const auto& whole) {
+      const auto refill = [&] {
+        views::fill(whole, 5000);
+        views::fill(view, number(world.rank()));
+      };
+      refill();
+      kerkis::shift(Host(), world, view).wait();
+      bad += views::wrong(view, number(previous(world)));
+      refill();
+      const kerkis::ShiftOptions back{.by = -1};
+      kerkis::shift(Host(), world, view, back).wait();
+      bad += views::wrong(view, number(next(world)));
+      refill();
+      kerkis::shift(Host(), world, view, {.around = false}).wait();
+      bad += views::wrong(view, number(world.rank() == 0 ? 0 : previous(world)));
+      refill();
+      const int opposite = world.size() - 1 - world.rank();  // in the middle it is the rank itself
+      kerkis::exchange(Host(), world, view, {.with = opposite, .tag = 3}).wait();
+      bad += views::wrong(view, number(opposite));
+      kerkis::exchange(Host(), world, view, {.with = kerkis::no_rank}).wait();
+      bad += views::wrong(view, number(opposite));
+    });
+    CHECK(bad == 0);
+  }
+}
+
 TEST_CASE("a communicator of one rank without MPI") {
   const Communicator alone;
   const views::Of<float**, Kokkos::LayoutLeft> from("from", 4, 5), to("to", 8, 5);
   views::fill(from, 3);
   const auto half = Kokkos::subview(to, Kokkos::pair<int, int>(2, 6), Kokkos::ALL);
   kerkis::shift(Host(), alone, from, half).wait();
+  CHECK(views::wrong(half, 3) == 0);
+  kerkis::shift(Host(), alone, half).wait();
   CHECK(views::wrong(half, 3) == 0);
 }
 

@@ -6,9 +6,11 @@
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/broadcast.hpp>
 #include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/reduce.hpp>
 #include <kerkis/comm/reduce_scatter.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -109,6 +111,66 @@ TEST_CASE_TEMPLATE("the other integers sum too", T, std::int8_t, std::int16_t, s
   const auto view = filled<T>(world.rank(), 9);
   kerkis::all_reduce(Host(), world, view).wait();
   CHECK(is(view, [&](std::size_t i) { return reduced<T>(Reduction::sum, world.size(), i); }));
+}
+
+/// Aligned more strictly than MPI's own buffers, or of a type that MPI does not know.
+struct alignas(64) Wide {
+  double values[8];
+};
+struct WideSum {
+  static constexpr bool commutes = true;
+  Wide operator()(const Wide& a, const Wide& b) const {
+    Wide sum{};
+    for (int i = 0; i < 8; ++i) sum.values[i] = a.values[i] + b.values[i];
+    return sum;
+  }
+};
+
+TEST_CASE("elements that are aligned more strictly than MPI's buffers") {
+  const Communicator world(MPI_COMM_WORLD);
+  const double ranks = world.size(), sum = ranks * (ranks - 1) / 2;  // of the ranks' numbers
+  for (const std::size_t count : {1u, 3u, 1000u}) {
+    const View<Wide> view("view", count), from("from", count), to("to", count);
+    const auto refill = [&] {
+      for (std::size_t i = 0; i < count; ++i)
+        for (int k = 0; k < 8; ++k) view(i).values[k] = from(i).values[k] = world.rank() + k;
+    };
+    const auto right = [&](const View<Wide>& result) {
+      for (std::size_t i = 0; i < count; ++i)
+        for (int k = 0; k < 8; ++k)
+          if (result(i).values[k] != sum + ranks * k) return false;
+      return true;
+    };
+    for (const bool reproducible : {false, true}) {
+      refill();
+      kerkis::all_reduce<WideSum>(Host(), world, view, {.reproducible = reproducible}).wait();
+      CHECK(right(view));
+      kerkis::all_reduce<WideSum>(Host(), world, from, to, {.reproducible = reproducible}).wait();
+      CHECK(right(to));
+    }
+    refill();
+    kerkis::reduce<WideSum>(Host(), world, view).wait();
+    CHECK((world.rank() != 0 || right(view)));
+    refill();
+    kerkis::broadcast(Host(), world, view).wait();
+    CHECK(view(count - 1).values[7] == 7);
+  }
+}
+
+TEST_CASE("numbers that MPI does not know are moved") {
+  const Communicator world(MPI_COMM_WORLD);
+  using Long = std::array<std::uint64_t, 2>;
+  __extension__ using Number = __int128;
+  const View<Number> view("view", 5);
+  const View<Long> pairs("pairs", 5);
+  for (std::size_t i = 0; i < 5; ++i) {
+    view(i) = (static_cast<Number>(world.rank() + 3) << 100) + static_cast<Number>(i);
+    pairs(i) = {i, static_cast<std::uint64_t>(world.rank())};
+  }
+  kerkis::broadcast(Host(), world, view).wait();
+  kerkis::broadcast(Host(), world, pairs).wait();
+  CHECK(is(view, [](std::size_t i) { return (static_cast<Number>(3) << 100) + static_cast<Number>(i); }));
+  CHECK(is(pairs, [](std::size_t i) { return Long{i, 0}; }));
 }
 
 TEST_CASE("a barrier holds the first until the last has come") {

@@ -40,4 +40,19 @@ TEST_CASE("small operations on more ranks than cores") {
   CHECK(ring < 2);
 }
 
+// The others compute on the same cores.
+TEST_CASE("a communicator of a few of many ranks knows that they share cores, as far as the launcher tells") {
+  const kerkis::Communicator world(MPI_COMM_WORLD);
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, world.rank() / 2, 0, &half);
+  {
+    const kerkis::Communicator some(half, "half");
+    if (kerkis::comm::ranks_by_launcher() == world.size())
+      CHECK(some.options().wait.spins == world.options().wait.spins);
+    else
+      MESSAGE("skipped: the launcher does not tell, or there are other hosts");
+  }
+  MPI_Comm_free(&half);
+}
+
 }  // namespace

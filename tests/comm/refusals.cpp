@@ -55,6 +55,9 @@ TEST_CASE("sizes that do not match") {
 
   refused([&] { kerkis::all_reduce(host, world, three, four); }, "all_reduce: 3 elements do not fill 4");
   refused([&] { kerkis::scan(host, world, four, three); }, "scan: 4 elements do not fill 3");
+  using Matrix = Kokkos::View<float**, Kokkos::HostSpace>;
+  refused([&] { kerkis::all_reduce(host, world, Matrix("flat", 2, 3), Matrix("tall", 3, 2)); },
+          "all_reduce: extent 0 is 2 of the View that is read, but 3 of the one that is written");
   refused([&] { kerkis::all_gather(host, world, three, wrong); }, "all_gather", whole);
   refused([&] { kerkis::reduce_scatter(host, world, wrong, three); }, "reduce_scatter", whole);
   if (ranks > 1) {
@@ -245,6 +248,28 @@ TEST_CASE("times that mean nothing, and never") {
   const View all("all", world.size());
   kerkis::all_reduce(host, world, all).wait();
   kerkis::all_reduce(host, world, all, {.deadline = never}).wait();
+  // Over one rank too, where there is nothing to wait for.
+  {
+    const View three("three", 3), other("other", 3);
+    const Communicator alone = world.size() == 1 ? world : Communicator();
+    const std::string below = ": the deadline is -1 ms, less than 0";
+    const std::size_t one[] = {3};
+    refused([&] { kerkis::barrier(alone, {.deadline = -1ms}); }, "barrier", below);
+    refused([&] { kerkis::all_reduce(host, alone, three, {.deadline = -1ms}); }, "all_reduce", below);
+    refused([&] { kerkis::all_reduce(host, alone, three, other, {.deadline = -1ms}); }, "all_reduce", below);
+    refused([&] { kerkis::all_reduce(host, alone, three, {.reproducible = true, .deadline = -1ms}); }, "all_reduce",
+            below);
+    refused([&] { kerkis::reduce(host, alone, three, {.deadline = -1ms}); }, "reduce", below);
+    refused([&] { kerkis::reduce_scatter(host, alone, three, other, {.deadline = -1ms}); }, "reduce_scatter", below);
+    refused([&] { kerkis::all_gather(host, alone, three, other, {.deadline = -1ms}); }, "all_gather", below);
+    refused([&] { kerkis::all_gather(host, alone, three, {.counts = one, .deadline = -1ms}); }, "all_gather", below);
+    refused([&] { kerkis::gather(host, alone, three, other, {.deadline = -1ms}); }, "gather", below);
+    refused([&] { kerkis::scatter(host, alone, three, other, {.deadline = -1ms}); }, "scatter", below);
+    refused([&] { kerkis::all_to_all(host, alone, three, {.deadline = -1ms}); }, "all_to_all", below);
+    refused([&] { kerkis::broadcast(host, alone, three, {.deadline = -1ms}); }, "broadcast", below);
+    refused([&] { kerkis::scan(host, alone, three, {.deadline = -1ms}); }, "scan", below);
+    refused([&] { kerkis::exclusive_scan(host, alone, three, other, {.deadline = -1ms}); }, "exclusive_scan", below);
+  }
   if (world.size() == 1) return;
   const View three("three", 3), four("four", 4);
   const int next = (world.rank() + 1) % world.size();

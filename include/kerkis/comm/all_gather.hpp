@@ -75,7 +75,7 @@ Request all_gather(const ExecutionSpace& execution, const Communicator& communic
   const comm::Blocks blocks({"all_gather", where}, communicator, options.counts, send.size());
   blocks.check_mine(send.size());
   blocks.check_whole(receive.size());
-  if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
+  if (comm::alone({"all_gather", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
   auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
                           comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced));
   const auto [mine, all] = wires->runs(communicator);
@@ -90,7 +90,7 @@ Request all_gather(const ExecutionSpace& execution, const Communicator& communic
   comm::check_written<View>();
   static constexpr const char* fence = "kerkis::all_gather";
   const auto blocks = comm::Blocks::of({"all_gather", where}, communicator, options.counts, view.size());
-  if (communicator.size() == 1) {
+  if (comm::alone({"all_gather", where}, communicator, options.deadline)) {
     comm::fence(execution, fence);
     return {};
   }

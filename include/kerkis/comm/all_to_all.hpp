@@ -77,7 +77,7 @@ Request all_to_all(const ExecutionSpace& execution, const Communicator& communic
   const auto received = comm::Blocks::of(caller, communicator, options.receive_counts, receive.size());
   require(sent.mine() == received.mine(), caller, ": rank ", sent.rank(), " sends itself ", sent.mine(),
           " elements and receives ", received.mine());
-  if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
+  if (comm::alone({"all_to_all", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
   auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
                           comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced));
   const auto [out, in] = wires->runs(communicator);
@@ -94,7 +94,7 @@ Request all_to_all(const ExecutionSpace& execution, const Communicator& communic
   require(std::ranges::equal(options.send_counts, options.receive_counts), comm::Caller{"all_to_all", where},
           " in place: send_counts and receive_counts differ");
   const auto blocks = comm::Blocks::of({"all_to_all", where}, communicator, options.send_counts, view.size());
-  if (communicator.size() == 1) {
+  if (comm::alone({"all_to_all", where}, communicator, options.deadline)) {
     comm::fence(execution, fence);
     return {};
   }

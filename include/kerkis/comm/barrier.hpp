@@ -16,7 +16,7 @@ struct BarrierOptions {
 /// Completes when every rank has called it. Throws CommError if MPI fails.
 inline Request barrier(const Communicator& communicator, BarrierOptions options = {},
                        std::source_location where = std::source_location::current()) {
-  if (communicator.size() == 1) return {};
+  if (comm::alone({"barrier", where}, communicator, options.deadline)) return {};
   return Request::start(
       communicator, {.name = "barrier", .where = where}, options.deadline, nullptr,
       [native = communicator.native()](MPI_Request* request) { return MPI_Ibarrier(native, request); });

@@ -24,7 +24,7 @@ Request broadcast(const ExecutionSpace& execution, const Communicator& communica
   comm::check_written<View>();
   static constexpr const char* fence = "kerkis::broadcast";
   comm::check_root({"broadcast", where}, communicator, options.root);
-  if (communicator.size() == 1) {
+  if (comm::alone({"broadcast", where}, communicator, options.deadline)) {
     comm::fence(execution, fence);
     return {};
   }

@@ -40,10 +40,11 @@ inline std::uint64_t checksum_of(const void* data, std::size_t bytes) {
 
 /// What all ranks of a communicator must agree on when they enter a collective.
 struct Fingerprint {
-  std::array<char, 24> name{}, type{}, reduction{}, order{};
-  std::array<char, 40> file{}, counts{};
+  std::array<char, 24> name{}, order{};
+  std::array<char, 40> file{}, counts{}, type{}, reduction{};
   std::uint64_t line = 0, count = 0, shards = 0, sequence = 0;
-  std::uint64_t all_counts = 0;  ///< a checksum of the counts of blocks, of which `counts` shows the first; 0: none
+  std::uint64_t whole_names = 0;  ///< a checksum of the names of the type and the reduction, which may be cut
+  std::uint64_t all_counts = 0;   ///< a checksum of the counts of blocks, of which `counts` shows the first; 0: none
   std::int32_t root = -1, equal_counts = 0;
 
   Fingerprint() = default;
@@ -55,6 +56,8 @@ struct Fingerprint {
     copy_cut(operation.type, type);
     copy_cut(operation.reduction, reduction);
     copy_cut(operation.order, order);
+    const std::string names = message(operation.type, "\n", operation.reduction);
+    whole_names = checksum_of(names.data(), names.size());
     copy_cut(path.substr(path.rfind('/') + 1), file);
     if (operation.begins == nullptr) return;
     all_counts = checksum_of(operation.begins, (static_cast<std::size_t>(ranks) + 1) * sizeof(std::size_t));
@@ -66,9 +69,9 @@ struct Fingerprint {
   }
 
   bool agrees_with(const Fingerprint& other, bool call_sites) const {
-    return name == other.name && type == other.type && reduction == other.reduction && shards == other.shards &&
-           root == other.root && sequence == other.sequence && equal_counts == other.equal_counts &&
-           all_counts == other.all_counts && (equal_counts == 0 || count == other.count) &&
+    return name == other.name && whole_names == other.whole_names && shards == other.shards && root == other.root &&
+           sequence == other.sequence && equal_counts == other.equal_counts && all_counts == other.all_counts &&
+           (equal_counts == 0 || count == other.count) &&
            (order[0] == 0 || other.order[0] == 0 || order == other.order) &&
            (!call_sites || (line == other.line && file == other.file));
   }

@@ -50,10 +50,14 @@ constexpr auto check_written() {
                 "kerkis: this operation writes its View, which must not be const");
 }
 
-/// Throws InputError unless both Views have as many elements.
+/// Throws InputError unless both Views have as many elements and, if they have as many indices, equal extents.
 template <class Send, class Receive>
 void check_sizes(Caller caller, const Send& send, const Receive& receive) {
   require(send.size() == receive.size(), caller, ": ", send.size(), " elements do not fill ", receive.size());
+  if constexpr (Send::rank() == Receive::rank() && Send::rank() > 1)
+    for (std::size_t d = 0; d < Send::rank(); ++d)
+      require(send.extent(d) == receive.extent(d), caller, ": extent ", d, " is ", send.extent(d),
+              " of the View that is read, but ", receive.extent(d), " of the one that is written");
 }
 
 inline void check_root(Caller caller, const Communicator& communicator, int root) {

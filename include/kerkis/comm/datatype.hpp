@@ -31,9 +31,11 @@ inline constexpr bool is_complex =
     std::is_same_v<T, Kokkos::complex<float>> || std::is_same_v<T, Kokkos::complex<double>>;
 
 /// What MPI has a type for: the arithmetic types, bool, complex and the half types (which move as 16-bit integers).
+/// Compilers have more that call themselves arithmetic: _Float16, 128 bits. These are moved as structs are.
 template <class T>
-inline constexpr bool is_element =
-    std::is_floating_point_v<T> || (std::is_integral_v<T> && sizeof(T) <= 8) || is_half<T> || is_complex<T>;
+inline constexpr bool is_element = std::is_same_v<T, float> || std::is_same_v<T, double> ||
+                                   std::is_same_v<T, long double> ||
+                                   (std::is_integral_v<T> && sizeof(T) <= 8) || is_half<T> || is_complex<T>;
 
 /// What can be moved between ranks: also structs whose bytes are all there is to them. A pointer means nothing
 /// elsewhere.
@@ -41,23 +43,22 @@ template <class T>
 inline constexpr bool is_movable = is_element<T> || (std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
                                                      !std::is_member_pointer_v<T> && !std::is_null_pointer_v<T>);
 
-/// "struct of 24 bytes"
-template <std::size_t size>
-struct StructName {
-  static constexpr auto text = [] {
-    std::array<char, 40> words{};
-    std::size_t at = 0;
-    const auto put = [&](std::string_view part) {
-      for (const char c : part) words[at++] = c;
-    };
-    put("struct of ");
-    std::size_t unit = 1;
-    while (size / unit >= 10) unit *= 10;
-    for (; unit > 0; unit /= 10) words[at++] = static_cast<char>('0' + size / unit % 10);
-    put(size == 1 ? " byte" : " bytes");
-    return words;
-  }();
+/// The name of a type as the compiler writes it, for messages, and to tell types from each other.
+template <class T>
+struct TypeName {
+  static constexpr auto make() {
+    constexpr std::string_view function = __PRETTY_FUNCTION__, before = "T = ";  // "… [with T = Span]"
+    constexpr std::size_t begin = function.find(before) + before.size(), size = function.rfind(']') - begin;
+    std::array<char, size + 1> name{};
+    function.copy(name.data(), size, begin);
+    return name;
+  }
+  static constexpr auto text = make();
 };
+template <class T>
+constexpr const char* type_name() {
+  return TypeName<T>::text.data();
+}
 
 /// The MPI type of what MPI knows by itself.
 template <class T>
@@ -95,8 +96,7 @@ Datatype datatype(const Communicator& communicator) {
     return datatype<T>();
   } else if constexpr (is_movable<T>) {
     const auto& state = communicator.state();
-    return {state ? state->engine->objects().bytes(static_cast<int>(sizeof(T))) : MPI_DATATYPE_NULL,
-            StructName<sizeof(T)>::text.data()};
+    return {state ? state->engine->objects().bytes(static_cast<int>(sizeof(T))) : MPI_DATATYPE_NULL, type_name<T>()};
   } else {
     return {MPI_DATATYPE_NULL, ""};
   }

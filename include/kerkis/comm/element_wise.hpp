@@ -78,7 +78,7 @@ struct ElementWise {
     constexpr bool in_float = is_half<Element> && std::is_same_v<Functor, Named>;
     const auto operation =
         native_operation<std::conditional_t<in_float, float, Element>, Functor>(communicator, reduction, {name, where});
-    if (communicator.size() == 1) {
+    if (alone({name, where}, communicator, deadline)) {
       comm::fence(execution, fence);
       return {};
     }
@@ -101,7 +101,7 @@ struct ElementWise {
     check_sizes({name, where}, send, receive);
     const auto operation =
         native_operation<std::conditional_t<in_float, float, Element>, Functor>(communicator, reduction, {name, where});
-    if (communicator.size() == 1) {
+    if (alone({name, where}, communicator, deadline)) {
       if (!exclusive) return copy(execution, communicator, send, receive, fence);
       comm::fence(execution, fence);
       return {};

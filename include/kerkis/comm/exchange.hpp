@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <source_location>
+#include <string>
 #include <utility>
 
 #include <kerkis/comm/hand_off.hpp>
@@ -145,6 +146,21 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
                             MPI_Request* request) { return side->begin(mpi_to, mpi_from, tag, native, request); });
 }
 
+/// The same in place, of a copy: the rest of a long message goes out after some of the other has come.
+template <class ExecutionSpace, class View>
+Request exchange_in_place(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
+                          const char* name, const char* fence, const ExchangeOptions& options,
+                          const std::source_location& where) {
+  check_written<View>();
+  using Element = typename View::value_type;
+  using Copy = Kokkos::View<Element*, Kokkos::LayoutRight, typename View::memory_space>;
+  comm::fence(execution, fence);
+  const Copy copy(Kokkos::view_alloc(std::string(fence), Kokkos::WithoutInitializing), view.size());
+  copy_packed<true, ExecutionSpace, typename View::memory_space>(execution, copy.data(), view.data(), shape_of(view), 0,
+                                                                 view.size());
+  return start_exchange(execution, communicator, copy, view, name, fence, options, where);
+}
+
 }  // namespace comm
 
 /// Sends `send` to one rank and receives `receive` from one, at once, so that nobody waits for the other to begin:
@@ -157,6 +173,14 @@ Request exchange(const ExecutionSpace& execution, const Communicator& communicat
                  const Receive& receive, ExchangeOptions options,
                  std::source_location where = std::source_location::current()) {
   return comm::start_exchange(execution, communicator, send, receive, "exchange", "kerkis::exchange", options, where);
+}
+
+/// The same in place, as MPI_Sendrecv_replace: what comes takes the place of what goes out, which is copied first.
+/// Where nothing comes, and behind a shorter message, `view` stays as it was.
+template <class ExecutionSpace, class View>
+Request exchange(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
+                 ExchangeOptions options, std::source_location where = std::source_location::current()) {
+  return comm::exchange_in_place(execution, communicator, view, "exchange", "kerkis::exchange", options, where);
 }
 
 }  // namespace kerkis

@@ -38,7 +38,7 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
     blocks.check_whole(receive.size());
     comm::check_apart({"gather", where}, send, receive);
   }
-  if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
+  if (comm::alone({"gather", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
   auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
                           comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced, false, root));
   const auto [mine, all] = wires->runs(communicator);
@@ -58,7 +58,7 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
   const auto blocks = root ? comm::Blocks::of({"gather", where}, communicator, options.counts, view.size())
                            : comm::Blocks({"gather", where}, communicator, options.counts, view.size());
   if (!root) blocks.check_mine(view.size());
-  if (communicator.size() == 1) {
+  if (comm::alone({"gather", where}, communicator, options.deadline)) {
     comm::fence(execution, fence);
     return {};
   }

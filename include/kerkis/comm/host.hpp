@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -50,6 +51,13 @@ inline Cores cores() {
     if (CPU_ISSET(core, &set)) cores.set[core / 64] |= std::uint64_t{1} << core % 64;
   cores.count = CPU_COUNT(&set);
   return cores;
+}
+
+/// Ranks of the whole job on this host, as MPICH's or Open MPI's launcher says; 0 if none does.
+inline int ranks_by_launcher() {
+  for (const char* const name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"})
+    if (const char* const ranks = std::getenv(name)) return std::atoi(ranks);
+  return 0;
 }
 
 enum class ProcessState : std::int32_t { unknown, runs, stopped, gone };

@@ -259,7 +259,7 @@ Request start_ordered(const Communicator& communicator, Operation operation, std
                                                                     : receive.count;
   require(receive.count == wanted, operation.caller(), ": the result has ", wanted, " elements on rank ", rank,
           ", not ", receive.count);
-  if (communicator.size() == 1) {
+  if (alone(operation.caller(), communicator, deadline)) {
     std::vector<TreeNode> leaves(shape.shards);
     for (std::size_t i = 0; i < shape.shards; ++i) leaves[i] = {i, 1};
     Resources* const resources = comm::resources(communicator);

@@ -106,7 +106,7 @@ NamedMerge<Accumulator<T>> merge_of([[maybe_unused]] Reduction reduction, [[mayb
   using A = Accumulator<T>;
   if constexpr (!std::is_same_v<Functor, Named>) {
     static_assert(std::is_same_v<A, T>, "kerkis: the half types are reduced by the named operations only");
-    return {&merge_by<A, Functor>, "functor"};
+    return {&merge_by<A, Functor>, type_name<Functor>()};
   } else {
     static_assert(is_element<T>, "kerkis: a reduction of elements that are no numbers takes a functor");
     constexpr bool integral = std::is_integral_v<T>, ordered = integral || std::is_floating_point_v<A>;

@@ -169,9 +169,11 @@ class Peers {
     }
   }
 
-  /// Whether the ranks that share this one's cores are more than these.
+  /// Whether the ranks that share this one's cores are more than these. The job may have others than this root's: where
+  /// ranks have no cores of their own the launcher's number of them counts.
   bool more_ranks_than_cores() const {
     const Card& mine = cards_[own()];
+    if (mine.cores.count == sysconf(_SC_NPROCESSORS_ONLN) && ranks_by_launcher() > mine.cores.count) return true;
     int beside = 0;
     for (const Card& card : cards_)
       if (card.kernel == mine.kernel && card.cores.set == mine.cores.set) ++beside;

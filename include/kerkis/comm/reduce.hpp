@@ -70,7 +70,7 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
         view, options.operation, {.shards = options.shards, .root = options.root});
   if constexpr (!always) {
     const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, {"reduce", where});
-    if (communicator.size() == 1) {
+    if (comm::alone({"reduce", where}, communicator, options.deadline)) {
       comm::fence(execution, fence);
       return {};
     }
@@ -113,7 +113,7 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
   if constexpr (!always) {
     if (root) comm::check_sizes({"reduce", where}, send, receive);
     const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, {"reduce", where});
-    if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
+    if (comm::alone({"reduce", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
     auto wires =
         comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, operation.own),
                    comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced, operation.own, root));

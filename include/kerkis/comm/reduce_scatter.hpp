@@ -124,7 +124,7 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
     blocks.check_whole(send.size());
     const auto operation =
         comm::native_operation<Element, Functor>(communicator, options.operation, {"reduce_scatter", where});
-    if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
+    if (comm::alone({"reduce_scatter", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
     auto wires =
         comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, operation.own),
                    comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced, operation.own));
@@ -153,7 +153,7 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
   if constexpr (!always) {
     const auto operation =
         comm::native_operation<Element, Functor>(communicator, options.operation, {"reduce_scatter", where});
-    if (communicator.size() == 1) {
+    if (comm::alone({"reduce_scatter", where}, communicator, options.deadline)) {
       comm::fence(execution, fence);
       return {};
     }

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <type_traits>
@@ -69,9 +70,17 @@ struct ComplexProduct {
 /// What MPI calls. It has no way to pass an exception on.
 template <class T, class Functor>
 void apply(void* left, void* in_out, int* length, MPI_Datatype*) noexcept {
-  const T* a = static_cast<const T*>(left);
-  T* b = static_cast<T*>(in_out);
-  for (int i = 0; i < *length; ++i) b[i] = Functor()(a[i], b[i]);
+  if constexpr (alignof(T) <= alignof(std::max_align_t)) {
+    const T* a = static_cast<const T*>(left);
+    T* b = static_cast<T*>(in_out);
+    for (int i = 0; i < *length; ++i) b[i] = Functor()(a[i], b[i]);
+  } else {  // MPI's own buffers are aligned as malloc's are
+    using Bytes = std::array<std::byte, sizeof(T)>;
+    const Bytes* a = static_cast<const Bytes*>(left);
+    Bytes* b = static_cast<Bytes*>(in_out);
+    for (int i = 0; i < *length; ++i)
+      b[i] = std::bit_cast<Bytes>(static_cast<T>(Functor()(std::bit_cast<T>(a[i]), std::bit_cast<T>(b[i]))));
+  }
 }
 
 struct NativeOperation {
@@ -150,8 +159,8 @@ NativeOperation named_operation(const Communicator& communicator, Reduction redu
 template <class T, class Functor>
 constexpr auto check_reduction() {
   if constexpr (std::is_same_v<Functor, Named>) {
-    static_assert(std::is_arithmetic_v<T> || is_complex<T> || is_half<T>,
-                  "kerkis: a reduction of elements that are no numbers takes a functor: all_reduce<Functor>(…)");
+    static_assert(is_element<T>, "kerkis: a reduction of elements that are no numbers, or of numbers that MPI does not "
+                                 "know, takes a functor: all_reduce<Functor>(…)");
   } else {
     static_assert(std::is_trivially_copyable_v<T>, "kerkis: the elements of a reduction are trivially copyable");
     static_assert(std::is_empty_v<Functor> && std::is_default_constructible_v<Functor>,
@@ -176,7 +185,8 @@ NativeOperation native_operation(const Communicator& communicator, [[maybe_unuse
     return named_operation<T>(communicator, reduction, caller);
   } else {
     if (!communicator.state()) return {};
-    return {communicator.state()->engine->objects().operation(&apply<T, Functor>, Functor::commutes), "functor", true};
+    return {communicator.state()->engine->objects().operation(&apply<T, Functor>, Functor::commutes),
+            type_name<Functor>(), true};
   }
 }
 

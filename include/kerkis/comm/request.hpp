@@ -142,4 +142,15 @@ class Request {
   Communicator communicator_;
 };
 
+namespace comm {
+
+/// Whether there is no other rank: an operation that needs one is complete at once. Throws InputError for a deadline
+/// that means nothing, as else the start does.
+inline bool alone(Caller caller, const Communicator& communicator, std::chrono::milliseconds deadline) {
+  if (communicator.size() > 1) return false;
+  require_deadline(caller, deadline);
+  return true;
+}
+
+}  // namespace comm
 }  // namespace kerkis

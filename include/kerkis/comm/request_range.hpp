@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <concepts>
@@ -73,10 +74,12 @@ std::string others_pending(Requests& requests, std::size_t but) {
 template <class Requests, class Complete>
 void wait_together(Requests& requests, Complete&& complete) {
   using std::chrono::milliseconds;
-  std::optional<Communicator> first;  // keeps its engine, which paces the wait
+  std::optional<WaitPolicy> policy;  // that of the first, but the earliest report of all counts
   for_each_pending(requests, [&](std::size_t, Request& request) {
-    first = request.communicator();
-    return false;
+    const WaitPolicy& its = request.engine().options().wait;
+    if (!policy) policy = its;
+    policy->first_report = std::min(policy->first_report, its.first_report);
+    return true;
   });
   const auto late = [&](milliseconds waited, bool report) {
     for_each_pending(requests, [&](std::size_t index, Request& request) {
@@ -85,7 +88,7 @@ void wait_together(Requests& requests, Complete&& complete) {
       return true;
     });
   };
-  wait_until(first->state()->engine->options().wait, complete, [&] { poll_pending(requests); }, late);
+  wait_until(*policy, complete, [&] { poll_pending(requests); }, late);
 }
 
 template <class Requests>

@@ -38,7 +38,7 @@ Request scatter(const ExecutionSpace& execution, const Communicator& communicato
     blocks.check_whole(send.size());
     comm::check_apart({"scatter", where}, send, receive);
   }
-  if (communicator.size() == 1) return comm::copy(execution, communicator, send, receive, fence);
+  if (comm::alone({"scatter", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
   auto wires =
       comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, false, root),
                  comm::use<comm::Access::write>(execution, communicator, receive, root ? comm::fenced : fence));
@@ -59,7 +59,7 @@ Request scatter(const ExecutionSpace& execution, const Communicator& communicato
   const auto blocks = root ? comm::Blocks::of({"scatter", where}, communicator, options.counts, view.size())
                            : comm::Blocks({"scatter", where}, communicator, options.counts, view.size());
   if (!root) blocks.check_mine(view.size());
-  if (communicator.size() == 1) {
+  if (comm::alone({"scatter", where}, communicator, options.deadline)) {
     comm::fence(execution, fence);
     return {};
   }

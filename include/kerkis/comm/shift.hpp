@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <source_location>
+#include <type_traits>
 
 #include <kerkis/comm/exchange.hpp>
 
@@ -16,24 +17,41 @@ struct ShiftOptions {
   std::chrono::milliseconds deadline{0};  ///< 0: the communicator's
 };
 
-/// Moves `send` of every rank to `receive` of the rank `by` further on: a step along a ring, as in ring algorithms, or
-/// along a line. By a multiple of the size a rank copies. `receive` of a rank to which nothing comes stays as it was.
-/// Buffers and errors as of `exchange`.
-template <class ExecutionSpace, class Send, class Receive>
-Request shift(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
-              const Receive& receive, ShiftOptions options = {},
-              std::source_location where = std::source_location::current()) {
+namespace comm {
+
+/// A shift as an exchange.
+inline ExchangeOptions neighbours(const Communicator& communicator, const ShiftOptions& options) {
   const auto neighbour = [&](long long distance) {
     const long long size = communicator.size(), place = communicator.rank() + distance;
     if (!options.around && (place < 0 || place >= size)) return no_rank;
     return static_cast<int>((place % size + size) % size);
   };
+  return {.to = neighbour(options.by),
+          .from = neighbour(-static_cast<long long>(options.by)),
+          .tag = options.tag,
+          .deadline = options.deadline};
+}
+
+}  // namespace comm
+
+/// Moves `send` of every rank to `receive` of the rank `by` further on: a step along a ring, as in ring algorithms, or
+/// along a line. By a multiple of the size a rank copies. `receive` of a rank to which nothing comes stays as it was.
+/// Buffers and errors as of `exchange`.
+template <class ExecutionSpace, class Send, class Receive>
+  requires(!std::is_convertible_v<Receive, ShiftOptions>)
+Request shift(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
+              const Receive& receive, ShiftOptions options = {},
+              std::source_location where = std::source_location::current()) {
   return comm::start_exchange(execution, communicator, send, receive, "shift", "kerkis::shift",
-                              {.to = neighbour(options.by),
-                               .from = neighbour(-static_cast<long long>(options.by)),
-                               .tag = options.tag,
-                               .deadline = options.deadline},
-                              where);
+                              comm::neighbours(communicator, options), where);
+}
+
+/// The same in place, as `exchange`.
+template <class ExecutionSpace, class View>
+Request shift(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
+              ShiftOptions options = {}, std::source_location where = std::source_location::current()) {
+  return comm::exchange_in_place(execution, communicator, view, "shift", "kerkis::shift",
+                                 comm::neighbours(communicator, options), where);
 }
 
 }  // namespace kerkis
