@@ -20,29 +20,31 @@ class Objects {
   Objects& operator=(const Objects&) = delete;
   ~Objects() {
     if (!mpi_is_alive()) return;
-    for (UserOperation& one : operations_) MPI_Op_free(&one.made);
-    for (BytesType& one : types_) MPI_Type_free(&one.made);
+    for (Made& one : made_) {
+      if (one.operation != MPI_OP_NULL) MPI_Op_free(&one.operation);
+      if (one.type != MPI_DATATYPE_NULL) MPI_Type_free(&one.type);
+    }
     for (Strided& one : strided_)
       if (one.type != MPI_DATATYPE_NULL) MPI_Type_free(&one.type);
   }
 
   MPI_Op operation(MPI_User_function* function, bool commutes = true) {
-    for (const UserOperation& one : operations_)
-      if (one.function == function) return one.made;
-    MPI_Op made = MPI_OP_NULL;
-    check(MPI_Op_create(function, commutes ? 1 : 0, &made), "MPI_Op_create");
-    operations_.push_back({function, made});
-    return made;
+    for (const Made& one : made_)
+      if (one.function == function) return one.operation;
+    Made made{.function = function};
+    check(MPI_Op_create(function, commutes ? 1 : 0, &made.operation), "MPI_Op_create");
+    made_.push_back(made);
+    return made.operation;
   }
 
   MPI_Datatype bytes(int size) {
-    for (const BytesType& one : types_)
-      if (one.size == size) return one.made;
-    MPI_Datatype made = MPI_DATATYPE_NULL;
-    check(MPI_Type_contiguous(size, MPI_BYTE, &made), "MPI_Type_contiguous");
-    check(MPI_Type_commit(&made), "MPI_Type_commit");
-    types_.push_back({size, made});
-    return made;
+    for (const Made& one : made_)
+      if (one.size == size) return one.type;
+    Made made{.size = size};
+    check(MPI_Type_contiguous(size, MPI_BYTE, &made.type), "MPI_Type_contiguous");
+    check(MPI_Type_commit(&made.type), "MPI_Type_commit");
+    made_.push_back(made);
+    return made.type;
   }
 
   /// The elements of a shape, in their order: kept until as many others as `strided_` has places have been asked for,
@@ -59,13 +61,12 @@ class Objects {
   }
 
  private:
-  struct UserOperation {
-    MPI_User_function* function;
-    MPI_Op made;
-  };
-  struct BytesType {
-    int size;
-    MPI_Datatype made;
+  /// An operation, by its function, or a type of so many bytes.
+  struct Made {
+    MPI_User_function* function = nullptr;
+    int size = -1;
+    MPI_Op operation = MPI_OP_NULL;
+    MPI_Datatype type = MPI_DATATYPE_NULL;
   };
   struct Strided {
     Shape shape;
@@ -88,8 +89,7 @@ class Objects {
     return type;
   }
 
-  std::vector<UserOperation> operations_;
-  std::vector<BytesType> types_;
+  std::vector<Made> made_;
   std::array<Strided, 8> strided_{};
   std::size_t next_strided_ = 0;
 };

@@ -53,23 +53,20 @@ class OrderedReduction final : public Steps {
     std::size_t slice = 0, most_nodes = 0;
     for (std::size_t r = 0; r < ranks_; ++r) {
       const Range shards = share(shape.shards, r);
-      const Range own = shape.blocks ? Range{static_cast<std::int64_t>(shape.blocks->begin(r)),
-                                             static_cast<std::int64_t>(shape.blocks->begin(r + 1))}
-                                     : share(shape.count, r);
-      slices_.push_back(own);
+      slices_.push_back(shape.blocks ? shape.blocks->begin(r) : static_cast<std::size_t>(share(shape.count, r).begin));
       first_node_.push_back(nodes_.size());
       for_each_node(static_cast<std::size_t>(shards.begin), static_cast<std::size_t>(shards.end),
                     [&](const TreeNode& node) { nodes_.push_back(node); });
       most_nodes = std::max(most_nodes, nodes_.size() - first_node_.back());
     }
+    slices_.push_back(shape.count);
     first_node_.push_back(nodes_.size());
     shape_.blocks = nullptr;
     const std::size_t widest = std::max({nodes_.size(), most_nodes * ranks_, ranks_});
     const std::size_t element = wide_ ? sizeof(A) : sizeof(T);
     together_ = !scattered_ && shape.root < 0 && shape.count <= small_bytes / (nodes_.size() * element) &&
                 shape.count <= longest / widest;
-    if (together_) std::ranges::fill(slices_, Range{0, static_cast<std::int64_t>(shape.count)});
-    for (const Range& own : slices_) slice = std::max(slice, static_cast<std::size_t>(own.size()));
+    for (std::size_t r = 0; r < ranks_; ++r) slice = std::max(slice, slice_size(r));
     require(widest <= longest, caller, " in order: ", widest,
             " elements go in one call, more than the largest count of ", longest);
     each_ = std::max<std::size_t>(1, std::min(std::min(longest, piece_bytes / element) / widest, slice));
@@ -150,10 +147,11 @@ class OrderedReduction final : public Steps {
       return send_.type.native;
   }
 
+  std::size_t slice_size(std::size_t r) const { return together_ ? shape_.count : slices_[r + 1] - slices_[r]; }
   /// Of this piece of slice r: where it begins in a shard, and its elements.
-  std::size_t place(std::size_t r) const { return static_cast<std::size_t>(slices_[r].begin) + piece_ * each_; }
+  std::size_t place(std::size_t r) const { return (together_ ? 0 : slices_[r]) + piece_ * each_; }
   std::size_t length(std::size_t r) const {
-    const auto size = static_cast<std::size_t>(slices_[r].size());
+    const std::size_t size = slice_size(r);
     return size <= piece_ * each_ ? 0 : std::min(each_, size - piece_ * each_);
   }
 
@@ -224,10 +222,10 @@ class OrderedReduction final : public Steps {
   Run<T> send_, receive_;
   Merge<A> merge_;
   std::unique_ptr<Steps> rest_;
-  bool wide_;                 // nodes go as A, since some are sums
-  std::vector<int> numbers_;  // counts and places, which MPI reads until a step is complete
-  std::vector<Range> slices_;
+  bool wide_;                             // nodes go as A, since some are sums
+  std::vector<int> numbers_;              // counts and places, which MPI reads until a step is complete
   std::vector<TreeNode> nodes_, leaves_;  // of all ranks, in order; of this one
+  std::vector<std::size_t> slices_;       // where that of each rank begins, unless everybody has all
   std::vector<std::size_t> first_node_;   // of each rank
   std::size_t each_ = 1, pieces_ = 1, piece_ = 0;
   bool together_ = false, direct_send_ = false, direct_result_ = false;
