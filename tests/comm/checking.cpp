@@ -106,14 +106,17 @@ struct Larger {
     return x.a < y.a ? y : x;
   }
 };
-struct SmallerOfAVeryLongNameThatIsCutInTheText {
+struct Smaller {
   static constexpr bool commutes = true;
   template <class T>
   T operator()(const T& x, const T& y) const {
     return x.a < y.a ? x : y;
   }
 };
-struct SmallerOfAVeryLongNameThatIsCutInTheTextToo : SmallerOfAVeryLongNameThatIsCutInTheText {};
+struct SmallerOfAVeryLongNameThatIsCutInTheText : Smaller {};
+namespace another {
+struct SmallerOfAVeryLongNameThatIsCutInTheText : Smaller {};
+}  // namespace another
 
 template <class Functor, class Element>
 void reduce_by(const Communicator& world, bool reproducible) {
@@ -125,10 +128,10 @@ TEST_CASE("another functor, or a struct of the same size") {
     const auto by = [&]<class Functor, class Element>() {
       return [in_order](const Communicator& world) { reduce_by<Functor, Element>(world, in_order); };
     };
-    check_mismatch("all_reduce (", "all_reduce (", by.operator()<Larger, Cell>(),
-                   by.operator()<SmallerOfAVeryLongNameThatIsCutInTheText, Cell>());
-    check_mismatch("all_reduce (", "all_reduce (", by.operator()<SmallerOfAVeryLongNameThatIsCutInTheTextToo, Cell>(),
-                   by.operator()<SmallerOfAVeryLongNameThatIsCutInTheText, Cell>());
+    check_mismatch("all_reduce (", "all_reduce (", by.operator()<Larger, Cell>(), by.operator()<Smaller, Cell>());
+    check_mismatch("all_reduce (...", "all_reduce (...",
+                   by.operator()<SmallerOfAVeryLongNameThatIsCutInTheText, Cell>(),
+                   by.operator()<another::SmallerOfAVeryLongNameThatIsCutInTheText, Cell>());
     check_mismatch("all_reduce (", "all_reduce (", by.operator()<Larger, Cell>(), by.operator()<Larger, Pair>());
   }
   const auto broadcast = []<class Element>() {

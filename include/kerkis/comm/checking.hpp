@@ -53,8 +53,8 @@ struct Fingerprint {
         root(operation.root), equal_counts(operation.equal_counts ? 1 : 0) {
     const std::string_view path = operation.where.file_name();
     copy_cut(operation.name, name);
-    copy_cut(operation.type, type);
-    copy_cut(operation.reduction, reduction);
+    copy_end(operation.type, type);
+    copy_end(operation.reduction, reduction);
     copy_cut(operation.order, order);
     const std::string names = message(operation.type, "\n", operation.reduction);
     whole_names = checksum_of(names.data(), names.size());

@@ -55,6 +55,13 @@ void copy_cut(std::string_view text, std::array<char, size>& to) {
   if (text.size() >= size) cut.copy(to.data() + size - 1 - cut.size(), cut.size());
 }
 
+/// The same of a type's name, whose end tells most: one that is cut begins with "...".
+template <std::size_t size>
+void copy_end(std::string_view name, std::array<char, size>& to) {
+  if (name.size() < size) return copy_cut(name, to);
+  copy_cut(message("...", name.substr(name.size() - (size - 4))), to);
+}
+
 /// Elements that a rank sends to each and receives from each in an all_to_all.
 struct UnevenCounts {
   std::span<const std::size_t> sends, receives;
