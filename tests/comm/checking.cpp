@@ -204,6 +204,16 @@ TEST_CASE("another call site, where that is asked for") {
   CHECK_NOTHROW((world.rank() == 0 ? ours(world) : theirs(world)));
   CHECK_NOTHROW(kerkis::barrier(world).wait());
 }
+TEST_CASE("two calls on one line") {
+  const Communicator world(MPI_COMM_WORLD, "world", strict);
+  const bool last = world.rank() == world.size() - 1;
+  const int line = __LINE__ + 2;
+  const std::string text =
+      thrown<CommError>([&] { last ? kerkis::barrier(world).wait() : kerkis::barrier(world).wait(); });
+  const std::string place = message("barrier at checking.cpp:", line, ":");
+  CHECK_MESSAGE(contains(text, message("rank 0 entered ", place)), text);
+  CHECK_MESSAGE(contains(text, message(", rank ", world.size() - 1, " entered ", place)), text);
+}
 TEST_CASE("a mismatch on a part of the ranks is said with their ranks in the whole") {
   const Communicator world(MPI_COMM_WORLD, "world", checked);
   const int last = world.size() - 1;

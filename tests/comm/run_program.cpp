@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -71,6 +72,7 @@ int main(int argc, char** argv) {
     });
   if (way == "throws_on_last") return run([] { with_last([] { throw std::runtime_error("thrown on purpose"); }); });
   if (way == "no_exception") return run([] { with_last([] { throw 1; }); });
+  if (way == "exits_on_last") return run([] { with_last([] { std::exit(0); }); });
   if (way == "returns_on_first")
     return run([] {
       const kerkis::Communicator world(MPI_COMM_WORLD);

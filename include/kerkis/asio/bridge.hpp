@@ -56,7 +56,7 @@ class Bridge {
   /// The strand in which MPI is called. Throws InputError after the end of the io_context.
   executor_type get_executor() const { return poller_->strand(); }
 
-  /// Waits for a started operation.
+  /// Waits for a started operation. Throws InputError after the end of the io_context: the operation goes on.
   template <class Token = boost::asio::deferred_t>
   auto async_wait(Request request, Token&& token = Token()) {
     return boost::asio::async_initiate<Token, Signature>(Initiation{poller_}, token, std::move(request));
@@ -97,7 +97,13 @@ class Bridge {
 
     template <class Handler>
     void operator()(Handler&& handler, Request request) const {
-      auto waiter = enlist(std::forward<Handler>(handler));
+      std::shared_ptr<detail::Waiter> waiter;
+      try {
+        waiter = enlist(std::forward<Handler>(handler));
+      } catch (...) {
+        request.detach();  // else its end would poison the communicator
+        throw;
+      }
       waiter->request = std::move(request);
       poller->in_strand([waiter = std::move(waiter)](detail::Poller& strand) mutable {
         strand.start(std::move(waiter), [](Request&) {});

@@ -31,8 +31,8 @@ template <class Functor = comm::Named, class ExecutionSpace, class View>
 Request all_reduce(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                    AllReduceOptions options = {}, std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
-  comm::check_reduction<typename View::value_type, Functor>();
-  constexpr bool always = comm::always_in_order<typename View::value_type, Functor>;
+  comm::check_reduction<typename View::non_const_value_type, Functor>();
+  constexpr bool always = comm::always_in_order<typename View::non_const_value_type, Functor>;
   if (always || options.reproducible || options.shards > 0)
     return comm::reduce_in_order<Functor>(execution, communicator, {.name = "all_reduce", .where = where},
                                           options.deadline, "kerkis::all_reduce", view, options.operation,
@@ -54,8 +54,8 @@ Request all_reduce(const ExecutionSpace& execution, const Communicator& communic
                    std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
   comm::check_apart({"all_reduce", where}, send, receive);
-  comm::check_reduction<typename Receive::value_type, Functor>();
-  constexpr bool always = comm::always_in_order<typename Receive::value_type, Functor>;
+  comm::check_reduction<typename Receive::non_const_value_type, Functor>();
+  constexpr bool always = comm::always_in_order<typename Receive::non_const_value_type, Functor>;
   if (always || options.reproducible || options.shards > 0) {
     const std::size_t shards = comm::shards_of(communicator, options.shards);
     comm::check_shards({"all_reduce", where}, communicator, shards, receive.size(), send.size());

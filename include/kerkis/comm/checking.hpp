@@ -42,15 +42,17 @@ inline std::uint64_t checksum_of(const void* data, std::size_t bytes) {
 struct Fingerprint {
   std::array<char, 24> name{}, order{};
   std::array<char, 40> file{}, counts{}, type{}, reduction{};
-  std::uint64_t line = 0, count = 0, shards = 0, sequence = 0;
+  std::uint32_t line = 0, column = 0;
+  std::uint64_t count = 0, shards = 0, sequence = 0;
   std::uint64_t whole_names = 0;  ///< a checksum of the names of the type and the reduction, which may be cut
   std::uint64_t all_counts = 0;   ///< a checksum of the counts of blocks, of which `counts` shows the first; 0: none
   std::int32_t root = -1, equal_counts = 0;
 
   Fingerprint() = default;
   Fingerprint(const Operation& operation, int ranks)
-      : line(operation.where.line()), count(operation.count), shards(operation.shards), sequence(operation.sequence),
-        root(operation.root), equal_counts(operation.equal_counts ? 1 : 0) {
+      : line(operation.where.line()), column(operation.where.column()), count(operation.count),
+        shards(operation.shards), sequence(operation.sequence), root(operation.root),
+        equal_counts(operation.equal_counts ? 1 : 0) {
     const std::string_view path = operation.where.file_name();
     copy_cut(operation.name, name);
     copy_end(operation.type, type);
@@ -73,11 +75,11 @@ struct Fingerprint {
            sequence == other.sequence && equal_counts == other.equal_counts && all_counts == other.all_counts &&
            (equal_counts == 0 || count == other.count) &&
            (order[0] == 0 || other.order[0] == 0 || order == other.order) &&
-           (!call_sites || (line == other.line && file == other.file));
+           (!call_sites || (line == other.line && column == other.column && file == other.file));
   }
 
-  /// "all_reduce (sum) of 4 float at a.cpp:10"
-  std::string text() const {
+  /// "all_reduce (sum) of 4 float at a.cpp:10", with the column if that is asked for
+  std::string text(bool with_column) const {
     std::string words = name.data();
     if (reduction[0] != '\0') words += message(" (", reduction.data(), shards > 0 ? ", in order of " : ")");
     if (shards > 0) words += message(shards, shards == 1 ? " shard)" : " shards)");
@@ -87,7 +89,8 @@ struct Fingerprint {
     const bool sends = words.find("broadcast") != std::string::npos || words.starts_with("scatter");
     if (root >= 0) words += message(sends ? " from" : " to", " root ", root);
     if (order[0] != '\0') words += message(", ", order.data());
-    return words + message(" at ", file.data(), ":", line);
+    words += message(" at ", file.data(), ":", line);
+    return with_column ? message(words, ":", column) : words;
   }
 };
 
@@ -144,8 +147,9 @@ class Fingerprints {
     std::size_t other = 0;
     while (other < all_.size() && all_[other].agrees_with(all_[first], call_sites)) ++other;
     if (other == all_.size()) return {};
+    const bool one_line = all_[first].line == all_[other].line && all_[first].column != all_[other].column;
     const auto entered = [&](std::size_t rank) {
-      return message(group.who(static_cast<int>(rank)), " entered ", all_[rank].text());
+      return message(group.who(static_cast<int>(rank)), " entered ", all_[rank].text(one_line));
     };
     return message("mismatched collectives #", mine_.sequence, " over '", group.name, "': ", entered(first), ", ",
                    entered(other));

@@ -73,7 +73,7 @@ struct ElementWise {
   template <class Functor, class ExecutionSpace, class View>
   Request in_place(const ExecutionSpace& execution, const Communicator& communicator, const View& view) const {
     check_written<View>();
-    using Element = typename View::value_type;
+    using Element = typename View::non_const_value_type;
     check_reduction<Element, Functor>();
     constexpr bool in_float = is_half<Element> && std::is_same_v<Functor, Named>;
     const auto operation =
@@ -95,7 +95,7 @@ struct ElementWise {
   template <class Functor, Access access, class ExecutionSpace, class Send, class Receive>
   Request between(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
                   const Receive& receive) const {
-    using Element = typename Receive::value_type;
+    using Element = typename Receive::non_const_value_type;
     check_reduction<Element, Functor>();
     constexpr bool in_float = is_half<Element> && std::is_same_v<Functor, Named>;
     check_sizes({name, where}, send, receive);

@@ -84,6 +84,8 @@ class Environment {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     world_ = comm::duplicate(MPI_COMM_WORLD, {MPI_COMM_WORLD, "Environment", {}, {}}, false);
+    started() = this;
+    std::atexit(at_exit);
     if (!Kokkos::is_initialized()) start_kokkos();
   }
   Environment(const Environment&) = delete;
@@ -103,6 +105,7 @@ class Environment {
   /// only print makes the status at least 1, and is not clean.
   int finish(int status, const std::string& text, bool is_peer, bool clean) noexcept {
     finished_ = true;
+    if (started() == this) started() = nullptr;
     if (comm::left_behind().unheard) {
       clean = false;
       status = std::max(status, 1);
@@ -130,6 +133,19 @@ class Environment {
   }
 
  private:
+  /// The one that has not finished.
+  static Environment*& started() {
+    static Environment* one = nullptr;
+    return one;
+  }
+  /// std::exit ends no block: the other ranks would wait for this one, or be ended by the launcher with status 0.
+  static void at_exit() {
+    if (started() == nullptr) return;
+    comm::print_error(message("rank ", started()->rank_,
+                              ": the program ends by exit() before its Environment, or `run`: the job is aborted"));
+    abort(1);
+  }
+
   void start_kokkos() {
     try {
       auto settings = Kokkos::InitializationSettings().set_disable_warnings(true);

@@ -34,7 +34,7 @@ PersistentRequest persistent_all_reduce(const ExecutionSpace& execution, const C
                                         const View& view, AllReduceOptions options = {},
                                         std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
-  using Element = typename View::value_type;
+  using Element = typename View::non_const_value_type;
   comm::check_reduction<Element, Functor>();
   constexpr bool in_float = comm::is_half<Element> && std::is_same_v<Functor, comm::Named>;
   const auto reduction = comm::native_operation<std::conditional_t<in_float, float, Element>, Functor>(
@@ -77,7 +77,7 @@ PersistentRequest persistent_broadcast(const ExecutionSpace& execution, const Co
   comm::check_root({"persistent_broadcast", where}, communicator, options.root);
   comm::meet(communicator,
              {.name = "persistent_broadcast",
-              .type = comm::datatype<typename View::value_type>(communicator).name,
+              .type = comm::datatype<typename View::non_const_value_type>(communicator).name,
               .count = view.size(),
               .root = options.root,
               .where = where},

@@ -59,7 +59,7 @@ template <class Functor = comm::Named, class ExecutionSpace, class View>
 Request reduce(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                ReduceOptions options = {}, std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
-  using Element = typename View::value_type;
+  using Element = typename View::non_const_value_type;
   comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce";
   constexpr bool always = comm::always_in_order<Element, Functor>;
@@ -95,7 +95,7 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
                const Receive& receive, ReduceOptions options = {},
                std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
-  using Element = typename Receive::value_type;
+  using Element = typename Receive::non_const_value_type;
   comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce";
   constexpr bool always = comm::always_in_order<Element, Functor>;

@@ -107,7 +107,7 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
                        std::source_location where = std::source_location::current()) {
   comm::check_pair<Send, Receive>();
   comm::check_apart({"reduce_scatter", where}, send, receive);
-  using Element = typename Receive::value_type;
+  using Element = typename Receive::non_const_value_type;
   comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce_scatter";
   constexpr bool always = comm::always_in_order<Element, Functor>;
@@ -141,7 +141,7 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
                        ReduceScatterOptions options = {},
                        std::source_location where = std::source_location::current()) {
   comm::check_written<View>();
-  using Element = typename View::value_type;
+  using Element = typename View::non_const_value_type;
   comm::check_reduction<Element, Functor>();
   static constexpr const char* fence = "kerkis::reduce_scatter";
   constexpr bool always = comm::always_in_order<Element, Functor>;
