@@ -2,11 +2,15 @@
 // EXPECT 1: the functor of a reduction is empty and default-constructible
 // EXPECT 2: the functor of a reduction says whether it commutes
 // EXPECT 3: the functor of a reduction makes one element of two
+// EXPECT 4: the functor of a reduction is empty and default-constructible
 #include <kerkis/comm/all_reduce.hpp>
 
 struct Least {
 #if KERKIS_MISTAKE == 1
   int most;  // MPI operations carry no state
+#endif
+#if KERKIS_MISTAKE == 4
+  explicit Least(int);  // MPI calls it without an object
 #endif
 #if KERKIS_MISTAKE != 2
   static constexpr bool commutes = true;
