@@ -217,6 +217,61 @@ TEST_CASE("a second round is refused while the first is under way, and neither i
   }
 }
 
+/// Ranks in a row, from the first to the last.
+struct Row {
+  int first, last;
+  double sum;
+  bool in_order;
+};
+/// Does not commute: the left one is from the lower ranks.
+struct Join {
+  static constexpr bool commutes = false;
+  Row operator()(const Row& a, const Row& b) const {
+    return {a.first, b.last, a.sum + b.sum, a.in_order && b.in_order && a.last + 1 == b.first};
+  }
+};
+/// Commutes: of equal sums the lower rank stays.
+struct Largest {
+  static constexpr bool commutes = true;
+  Row operator()(const Row& a, const Row& b) const {
+    return a.sum < b.sum || (a.sum == b.sum && b.first < a.first) ? b : a;
+  }
+};
+
+TEST_CASE("all_reduce of structs by a functor in rounds") {
+  for (const auto& options : kinds()) {
+    const Communicator world(MPI_COMM_WORLD, "world", options);
+    const int rank = world.rank(), size = world.size();
+    const Matrix<Row> m("m", 9, 3), largest("largest", 4, 2);
+    const auto column = Kokkos::subview(m, Kokkos::ALL, 1);
+    PersistentRequest joins = kerkis::persistent_all_reduce<Join>(Host(), world, column);
+    PersistentRequest compares = kerkis::persistent_all_reduce<Largest>(Host(), world, largest);
+    const auto row = [](int first, int last, int sum) { return Row{first, last, static_cast<double>(sum), true}; };
+    std::size_t bad = 0;
+    for (int round = 0; round < 8; ++round) {
+      const int best = round % size;  // the rank of the largest sum; in round 7 all are equal
+      Kokkos::deep_copy(m, row(-1, -1, -1));
+      for (int i = 0; i < 9; ++i) column(i) = row(rank, rank, 10 * round + i + rank);
+      Kokkos::deep_copy(largest, row(rank, rank, round == 7 ? 5 : rank == best ? 100 + round : rank));
+      Request both[] = {joins.start(), compares.start()};
+      if (round % 2 == 0) kerkis::wait_all(both);
+      while (!kerkis::test_all(both)) {
+      }
+      for (int i = 0; i < 9; ++i) {
+        const Row& whole = column(i);
+        bad += whole.first == 0 && whole.last == size - 1 && whole.in_order ? 0u : 1u;
+        bad += whole.sum == size * (10 * round + i) + size * (size - 1) / 2 ? 0u : 1u;
+        bad += m(i, 0).sum == -1 && m(i, 2).sum == -1 ? 0u : 1u;
+      }
+      for (int i = 0; i < 4; ++i)
+        bad += largest(i, 1).first == (round == 7 ? 0 : best) && largest(i, 1).sum == (round == 7 ? 5 : 100 + round)
+                   ? 0u
+                   : 1u;
+    }
+    CHECK(bad == 0);
+  }
+}
+
 TEST_CASE("wait_any, wait_all and test_all over rounds") {
   for (const auto& options : kinds()) {
     const Communicator world(MPI_COMM_WORLD, "world", options);
