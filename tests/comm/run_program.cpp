@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One way to end a program per argument; CTest looks at what is printed and at the exit status.
+#include <kerkis/comm/all_reduce.hpp>
 #include <kerkis/comm/barrier.hpp>
 #include <kerkis/comm/environment.hpp>
 #include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/persistent_collective.hpp>
 #include <kerkis/comm/persistent_hand_off.hpp>
 
 #include <chrono>
@@ -47,6 +49,54 @@ int own(int argc, char** argv, void (*body)()) {
   Kokkos::finalize();
   MPI_Finalize();
   return status;
+}
+
+struct Span {
+  int begin, length;
+};
+struct Longest {
+  static constexpr bool commutes = true;
+  Span operator()(const Span& a, const Span& b) const {
+    return a.length < b.length || (a.length == b.length && b.begin < a.begin) ? b : a;
+  }
+};
+
+/// MPI ends before what stands on it, which must leave MPI alone: a call after MPI_Finalize ends the program.
+int mpi_ends_first(int argc, char** argv, bool with_rounds) {
+  MPI_Init(&argc, &argv);
+  Kokkos::initialize(Kokkos::InitializationSettings().set_num_threads(1).set_disable_warnings(true));
+  int rank = 0;
+  {
+    const Kokkos::DefaultHostExecutionSpace host;
+    const kerkis::Communicator world(MPI_COMM_WORLD), part = world.split(0, world.rank(), "part");
+    rank = world.rank();
+    // An operation, a type of structs, and one of an array's columns, which long messages take.
+    const Kokkos::View<Span*, Kokkos::HostSpace> spans("spans", 3);
+    Kokkos::deep_copy(spans, Span{rank, 7});
+    kerkis::all_reduce<Longest>(host, world, spans).wait();
+    const Kokkos::View<double**, Kokkos::LayoutRight, Kokkos::HostSpace> out("out", 1000, 2), in("in", 1000, 2);
+    const auto column = [](const auto& view) { return Kokkos::subview(view, Kokkos::ALL, 1); };
+    kerkis::PersistentRequest sum = kerkis::persistent_all_reduce<Longest>(host, world, spans), sends, receives;
+    kerkis::Request round, nothing;
+    if (world.size() > 1) {
+      const int next = (rank + 1) % world.size(), previous = (rank + world.size() - 1) % world.size();
+      kerkis::Request comes = kerkis::receive(host, part, column(in), {.from = previous});
+      kerkis::send(host, part, column(out), {.to = next}).wait();
+      comes.wait();
+      sends = kerkis::persistent_send(host, part, column(out), {.to = next});
+      receives = kerkis::persistent_receive(host, part, column(in), {.from = previous});
+      if (with_rounds) {  // to which nothing comes
+        nothing = kerkis::receive(host, world, spans, {.from = kerkis::any_rank, .tag = 1});
+        round = receives.start();
+      }
+    }
+    sum.start().wait();
+    kerkis::barrier(world).wait();
+    MPI_Finalize();
+  }
+  Kokkos::finalize();
+  if (rank == 0) std::printf("program: MPI has ended first\n");
+  return 0;
 }
 
 }  // namespace
@@ -144,6 +194,8 @@ int main(int argc, char** argv) {
   }
   if (way == "own") return own(argc, argv, print_ranks);
   if (way == "own_input") return own(argc, argv, odd_width);
+  if (way == "mpi_ends_first") return mpi_ends_first(argc, argv, false);
+  if (way == "mpi_ends_first_pending") return mpi_ends_first(argc, argv, true);
   if (way == "alone") {
     kerkis::Environment environment(argc, argv, options);
     print_ranks();
