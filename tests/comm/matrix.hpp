@@ -3,8 +3,8 @@
 
 // Compares the collectives with plain MPI: for an element type and two layouts, every operation with a pairwise cover
 // of in place or not, counts, roots, uneven blocks, reductions, communicators (plain, of pieces, of staged memory),
-// waiting and testing; with KERKIS_TEST_ALL=1 in the environment their whole product. Types and layouts are compiled:
-// each matrix_….cpp has a few.
+// waiting and testing; with KERKIS_TEST_ALL=1 in the environment (ctest -L product) their whole product. Types and
+// layouts are compiled: each matrix_….cpp has a few.
 
 #include <doctest/doctest.h>
 #include <kerkis/comm/all_gather.hpp>
