@@ -73,6 +73,7 @@ void check_all(const Communicator& world, const Host& execution, const View& out
                [&] { kerkis::all_reduce(execution, world, out, in, {.reproducible = true}).wait(); });
   check_fences(execution, {"kerkis::broadcast"}, [&] { kerkis::broadcast(execution, world, in).wait(); });
   check_fences(execution, names({"kerkis::shift"}), [&] { kerkis::shift(execution, world, out, in).wait(); });
+  check_fences(execution, {"kerkis::pack", "kerkis::shift"}, [&] { kerkis::shift(execution, world, in).wait(); });
   check_fences(execution, names({"kerkis::send", "kerkis::receive"}), [&] {
     auto comes = kerkis::receive(execution, world, in, {.from = previous});
     auto goes = kerkis::send(execution, world, out, {.to = next});

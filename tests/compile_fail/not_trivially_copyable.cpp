@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// EXPECT 1: communication takes Views of arithmetic types, .* or trivially copyable structs
-// EXPECT 2: communication takes Views of arithmetic types, .* or trivially copyable structs
-// EXPECT 3: the elements of a reduction are trivially copyable
+// EXPECT 1: communication takes Views of .* or trivially copyable structs
+// EXPECT 2: communication takes Views of .* or trivially copyable structs
+// EXPECT 3: communication takes Views of .* or trivially copyable structs
+// EXPECT 4: communication takes Views of .* or trivially copyable structs
+// EXPECT 5: communication takes Views of .* or trivially copyable structs
+// EXPECT 6: communication takes Views of .* or trivially copyable structs
+#include <kerkis/comm/all_gather.hpp>
 #include <kerkis/comm/all_reduce.hpp>
-#include <kerkis/comm/hand_off.hpp>
+#include <kerkis/comm/broadcast.hpp>
+#include <kerkis/comm/exchange.hpp>
 
 #include <type_traits>
 
@@ -29,10 +34,13 @@ using Element = std::conditional_t<KERKIS_MISTAKE == mistake, Counted, Plain>;
 template <int mistake>
 using View = Kokkos::View<Element<mistake>*, Kokkos::HostSpace>;
 
-void operations(const kerkis::Communicator& world, const View<1>& sent, const View<2>& received,
-                const View<3>& reduced) {
+void operations(const kerkis::Communicator& world, const View<1>& sent, const View<2>& received, const View<3>& reduced,
+                const View<4>& cast, const View<5>& gathered, const View<6>& exchanged) {
   const Kokkos::DefaultHostExecutionSpace host;
   kerkis::send(host, world, sent, {.to = 1});
   kerkis::receive(host, world, received, {.from = 1});
   kerkis::all_reduce<First<Element<3>>>(host, world, reduced);
+  kerkis::broadcast(host, world, cast);
+  kerkis::all_gather(host, world, gathered, View<5>("all", 4));
+  kerkis::exchange(host, world, exchanged, {.with = 1});
 }

@@ -21,6 +21,8 @@ template <class Send, class Receive>
 constexpr auto check_pair() {
   static_assert(Kokkos::is_view_v<Send> && Kokkos::is_view_v<Receive>,
                 "kerkis: communication takes Kokkos Views, and options in braces: {.operation = Reduction::maximum}");
+  static_assert(is_movable<typename Send::non_const_value_type>,
+                "kerkis: communication takes Views of numbers, bool or trivially copyable structs");
   static_assert(!std::is_const_v<typename Receive::value_type>,
                 "kerkis: the View that receives, the second one, must not be const");
   static_assert(std::is_same_v<typename Send::non_const_value_type, typename Receive::non_const_value_type>,
@@ -46,6 +48,8 @@ void check_apart(Caller caller, const Send& send, const Receive& receive) {
 template <class View>
 constexpr auto check_written() {
   static_assert(Kokkos::is_view_v<View>, "kerkis: communication takes Kokkos Views");
+  static_assert(is_movable<typename View::non_const_value_type>,
+                "kerkis: communication takes Views of numbers, bool or trivially copyable structs");
   static_assert(!std::is_const_v<typename View::value_type>,
                 "kerkis: this operation writes its View, which must not be const");
 }

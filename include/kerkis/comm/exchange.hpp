@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <source_location>
-#include <string>
 #include <utility>
 
 #include <kerkis/comm/hand_off.hpp>
@@ -65,9 +64,9 @@ template <class ExecutionSpace, class Send, class Receive>
 class LongExchange final : public Steps {
  public:
   LongExchange(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
-               const Receive& receive, int to, int from, int tag, const char* fence)
+               const Receive& receive, int to, int from, int tag, const char* fence, bool copied)
       : Steps(true), sends_(to != MPI_PROC_NULL), receives_(from != MPI_PROC_NULL),
-        send_(execution, communicator, send, to, tag, fence),
+        send_(execution, communicator, send, to, tag, fence, copied),
         receive_(execution, communicator, receive, from, tag, fence) {}
 
   int begin() {
@@ -88,14 +87,14 @@ class LongExchange final : public Steps {
   MessageSide<false, ExecutionSpace, Receive> receive_;
 };
 
-/// `name`: "exchange" or "shift"; peers are ranks or `no_rank`.
-template <class ExecutionSpace, class Send, class Receive>
+/// `name`: "exchange" or "shift"; peers are ranks or `no_rank`. The caller has checked the types. In place both Views
+/// are the same: a copy goes out.
+template <bool in_place = false, class ExecutionSpace, class Send, class Receive>
 Request start_exchange(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
                        const Receive& receive, const char* name, const char* fence, const ExchangeOptions& options,
                        const std::source_location& where) {
-  check_pair<Send, Receive>();
   const Caller caller{name, where};
-  check_apart(caller, send, receive);
+  if constexpr (!in_place) check_apart(caller, send, receive);
   using Element = typename Receive::value_type;
   const auto given_to = options.to ? options.to : options.with, given_from = options.from ? options.from : options.with;
   require(given_to.has_value() && given_from.has_value(), caller,
@@ -114,7 +113,8 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
   if (to == own || (to == no_rank && from == no_rank)) {  // no message: what is wrong for one is wrong here too
     require(options.tag >= 0, caller, ": tag ", options.tag, " is less than 0");
     require_deadline(caller, options.deadline);
-    if (to != own) return {};
+    if (in_place) comm::fence(execution, fence);
+    if (in_place || to != own) return {};
     require(send.size() == receive.size(), caller, " of rank ", own, " with itself: ", send.size(),
             " elements do not fill ", receive.size());
     return copy(execution, communicator, send, receive, fence);
@@ -130,35 +130,21 @@ Request start_exchange(const ExecutionSpace& execution, const Communicator& comm
                             .where = where};
   const std::size_t length = piece_length(communicator, sizeof(Element));
   if (send.size() >= length || receive.size() >= length) {
-    auto steps = std::make_unique<LongExchange<ExecutionSpace, Send, Receive>>(execution, communicator, send, receive,
-                                                                               mpi_to, mpi_from, options.tag, fence);
+    auto steps = std::make_unique<LongExchange<ExecutionSpace, Send, Receive>>(
+        execution, communicator, send, receive, mpi_to, mpi_from, options.tag, fence, in_place);
     return Request::start(communicator, operation, options.deadline, std::move(steps),
                           [side = steps.get()](MPI_Request*) { return side->begin(); });
   }
-  using SendWire = Wire<Access::send, ExecutionSpace, Send>;
+  constexpr Access sent = in_place ? Access::read : Access::send;
+  using SendWire = Wire<sent, ExecutionSpace, Send>;
   using ReceiveWire = Wire<Access::write, ExecutionSpace, Receive>;
   using Kept = KeepExchange<SendWire, ReceiveWire>;
   std::unique_ptr<Kept> steps(new (resources(communicator, fence))
-                                  Kept(use<Access::send>(execution, communicator, send, fence),
+                                  Kept(use<sent>(execution, communicator, send, fence, false, true, in_place),
                                        use<Access::write>(execution, communicator, receive, fenced)));
   return Request::start(communicator, operation, options.deadline, std::move(steps),
                         [side = steps.get(), mpi_to, mpi_from, tag = options.tag, native = communicator.native()](
                             MPI_Request* request) { return side->begin(mpi_to, mpi_from, tag, native, request); });
-}
-
-/// The same in place, of a copy: the rest of a long message goes out after some of the other has come.
-template <class ExecutionSpace, class View>
-Request exchange_in_place(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
-                          const char* name, const char* fence, const ExchangeOptions& options,
-                          const std::source_location& where) {
-  check_written<View>();
-  using Element = typename View::value_type;
-  using Copy = Kokkos::View<Element*, Kokkos::LayoutRight, typename View::memory_space>;
-  comm::fence(execution, fence);
-  const Copy copy(Kokkos::view_alloc(std::string(fence), Kokkos::WithoutInitializing), view.size());
-  copy_packed<true, ExecutionSpace, typename View::memory_space>(execution, copy.data(), view.data(), shape_of(view), 0,
-                                                                 view.size());
-  return start_exchange(execution, communicator, copy, view, name, fence, options, where);
 }
 
 }  // namespace comm
@@ -172,6 +158,7 @@ template <class ExecutionSpace, class Send, class Receive>
 Request exchange(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
                  const Receive& receive, ExchangeOptions options,
                  std::source_location where = std::source_location::current()) {
+  comm::check_pair<Send, Receive>();
   return comm::start_exchange(execution, communicator, send, receive, "exchange", "kerkis::exchange", options, where);
 }
 
@@ -180,7 +167,9 @@ Request exchange(const ExecutionSpace& execution, const Communicator& communicat
 template <class ExecutionSpace, class View>
 Request exchange(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
                  ExchangeOptions options, std::source_location where = std::source_location::current()) {
-  return comm::exchange_in_place(execution, communicator, view, "exchange", "kerkis::exchange", options, where);
+  comm::check_written<View>();
+  return comm::start_exchange<true>(execution, communicator, view, view, "exchange", "kerkis::exchange", options,
+                                    where);
 }
 
 }  // namespace kerkis

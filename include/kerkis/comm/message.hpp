@@ -85,8 +85,8 @@ inline int largest_tag(const Communicator& communicator, const char* operation =
 }
 
 /// What the two sides of a message have in common: it moves in one piece, or in several of which two are under way.
-/// Each piece goes straight from or to the View where MPI can reach it there, else through a buffer. The execution
-/// space has been fenced when the constructor returns.
+/// Each piece goes straight from or to the View where MPI can reach it there, else through a buffer, or from a copy of
+/// all of them. The execution space has been fenced when the constructor returns.
 template <bool sending, class ExecutionSpace, class View>
 class MessageSide {
  public:
@@ -94,7 +94,7 @@ class MessageSide {
   using AsWire = Wire<sending ? Access::read : Access::write, ExecutionSpace, View>;  // its checks
 
   MessageSide(const ExecutionSpace& execution, const Communicator& communicator, const View& view, int peer, int tag,
-              const char* fence)
+              const char* fence, bool copied = false)
       : execution_(execution), view_(view), shape_(shape_of(view)), type_(datatype<Element>(communicator)),
         native_(communicator.native()), peer_(peer), tag_(tag), count_(view.size()),
         length_(piece_length(communicator, sizeof(Element))), first_own_tag_(largest_tag(communicator) + 1) {
@@ -102,12 +102,15 @@ class MessageSide {
     comm::fence(execution, fence);
     bool reached = AsWire::host_reaches;
     if constexpr (!AsWire::host_reaches) reached = device_aware<typename View::memory_space>(execution, communicator);
-    straight_ = count_ == 0 || (reached && !communicator.state()->engine->options().stage && shape_.is_run());
+    straight_ =
+        count_ == 0 || (reached && !copied && !communicator.state()->engine->options().stage && shape_.is_run());
+    copied_ = copied && !straight_;
     if (!straight_) {
-      const std::size_t bytes = std::min(count_, length_) * sizeof(Element);
-      for (std::size_t i = 0; i < (count_ > length_ ? 2u : 1u); ++i)
+      const std::size_t bytes = (copied_ ? count_ : std::min(count_, length_)) * sizeof(Element);
+      for (std::size_t i = 0; i < (count_ > length_ && !copied_ ? 2u : 1u); ++i)
         buffers_[i] = Resources::lend(resources(communicator), buffers_of<StagingSpace<ExecutionSpace>>(), bytes);
     }
+    if (copied_) copy_now<true>(execution_, view_, shape_, static_cast<Element*>(buffers_[0].data()), 0, count_);
     if constexpr (sending) {
       trailer_.total = count_;
       trailer_.number = resources(communicator)->next_long_message++;
@@ -192,10 +195,11 @@ class MessageSide {
   }
   Element* place(std::size_t piece) const {
     if (straight_) return const_cast<Element*>(view_.data()) + piece * length_;
+    if (copied_) return static_cast<Element*>(buffers_[0].data()) + piece * length_;
     return static_cast<Element*>(buffers_[piece % 2].data());
   }
   void copy_piece(std::size_t piece) {
-    if (straight_) return;
+    if (straight_ || copied_) return;
     const std::size_t first = piece * length_;
     copy_now<sending>(execution_, view_, shape_, place(piece), first, first + size(piece));
   }
@@ -224,7 +228,7 @@ class MessageSide {
   int peer_, tag_;
   std::size_t count_, length_;
   int first_own_tag_;
-  bool straight_ = true;
+  bool straight_ = true, copied_ = false;
   Trailer trailer_;
   std::array<Block, 2> buffers_;
   std::array<MPI_Request, 2> requests_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};

@@ -42,6 +42,7 @@ template <class ExecutionSpace, class Send, class Receive>
 Request shift(const ExecutionSpace& execution, const Communicator& communicator, const Send& send,
               const Receive& receive, ShiftOptions options = {},
               std::source_location where = std::source_location::current()) {
+  comm::check_pair<Send, Receive>();
   return comm::start_exchange(execution, communicator, send, receive, "shift", "kerkis::shift",
                               comm::neighbours(communicator, options), where);
 }
@@ -50,8 +51,9 @@ Request shift(const ExecutionSpace& execution, const Communicator& communicator,
 template <class ExecutionSpace, class View>
 Request shift(const ExecutionSpace& execution, const Communicator& communicator, const View& view,
               ShiftOptions options = {}, std::source_location where = std::source_location::current()) {
-  return comm::exchange_in_place(execution, communicator, view, "shift", "kerkis::shift",
-                                 comm::neighbours(communicator, options), where);
+  comm::check_written<View>();
+  return comm::start_exchange<true>(execution, communicator, view, view, "shift", "kerkis::shift",
+                                    comm::neighbours(communicator, options), where);
 }
 
 }  // namespace kerkis

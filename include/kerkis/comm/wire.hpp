@@ -74,14 +74,16 @@ struct Use {
   const char* fence;
   bool on_host;  ///< the run lies in host memory also where MPI reaches the device's, for who computes with it
   bool here;     ///< else this rank does not use it: the run has no elements
+  bool copied;   ///< the run is a copy in any case
 };
 
 /// Fences `execution`, unless its caller has: before any wire of the operation is made.
 template <Access access, class ExecutionSpace, class View>
 Use<access, ExecutionSpace, View> use(const ExecutionSpace& execution, const Communicator& communicator,
-                                      const View& view, const char* fence, bool on_host = false, bool here = true) {
+                                      const View& view, const char* fence, bool on_host = false, bool here = true,
+                                      bool copied = false) {
   if (here && fence != fenced) comm::fence(execution, fence);
-  return {execution, communicator, view, fence, on_host, here};
+  return {execution, communicator, view, fence, on_host, here, copied};
 }
 
 /// The elements of a View as one run in memory that MPI can reach, in the order of `shape_of`: the View's own memory
@@ -112,7 +114,7 @@ class Wire {
     bool aware = host_reaches;
     if constexpr (!host_reaches)
       aware = !use.on_host && device_aware<typename View::memory_space>(use.execution, use.communicator);
-    if (view_.size() > 0 && (!aware || staged || !is_run(view_))) [[unlikely]]
+    if (view_.size() > 0 && (!aware || staged || use.copied || !is_run(view_))) [[unlikely]]
       go_round(use, staged, aware);
   }
 
@@ -178,7 +180,7 @@ class Wire {
     const std::size_t bytes = run.count * sizeof(Element);
     const Shape shape = shape_of(view_);
     if constexpr (access == Access::send && host_reaches)
-      if (!staged && goes_as_type(shape, bytes, sizeof(Element))) {
+      if (!staged && !use.copied && goes_as_type(shape, bytes, sizeof(Element))) {
         auto& objects = use.communicator.state()->engine->objects();
         made_ = objects.strided(shape, run.type.native, sizeof(Element));
         return;
