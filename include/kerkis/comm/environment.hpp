@@ -140,7 +140,7 @@ class Environment {
   }
   /// std::exit ends no block: the other ranks would wait for this one, or be ended by the launcher with status 0.
   static void at_exit() {
-    if (started() == nullptr) return;
+    if (started() == nullptr || !comm::mpi_is_alive()) return;
     comm::print_error(message("rank ", started()->rank_,
                               ": the program ends by exit() before its Environment, or `run`: the job is aborted"));
     abort(1);
