@@ -288,26 +288,32 @@ class Part {
   }
 
   /// What comes from `from`; nothing from `no_rank`.
-  T arrived(int from, std::size_t i) const { return from == kerkis::no_rank ? T() : value(from, i); }
+  T arrived(int from, std::size_t i) const {
+    if (from == kerkis::no_rank) return step_.in_place ? value(rank_, i) : T();
+    return value(from, i);
+  }
 
   /// Around, or along a line.
   void shift() {
-    const View<T> from = filled(0, count_), to = empty(count_);
+    const View<T> from = filled(0, count_), to = step_.in_place ? from : empty(count_);
     const int by = step_.root % 5 - 2, source = rank_ - by;
     const bool around = step_.uneven, none = !around && (source < 0 || source >= size_);
-    expect(kerkis::shift(Host(), communicator_, from, to, {.by = by, .around = around, .tag = step_.tag}), to,
-           [&](std::size_t i) { return arrived(none ? kerkis::no_rank : (source + 2 * size_) % size_, i); });
+    const kerkis::ShiftOptions options{.by = by, .around = around, .tag = step_.tag};
+    expect(step_.in_place ? kerkis::shift(Host(), communicator_, to, options)
+                          : kerkis::shift(Host(), communicator_, from, to, options),
+           to, [&](std::size_t i) { return arrived(none ? kerkis::no_rank : (source + 2 * size_) % size_, i); });
   }
 
   /// Of pairs, or along a line.
   void exchange() {
-    const View<T> from = filled(0, count_), to = empty(count_);
+    const View<T> from = filled(0, count_), to = step_.in_place ? from : empty(count_);
     const auto rank_or_none = [&](int rank) { return rank >= 0 && rank < size_ ? rank : kerkis::no_rank; };
     const int source = rank_or_none(step_.uneven ? rank_ ^ 1 : rank_ - 1);
     kerkis::ExchangeOptions options{.with = source, .tag = step_.tag};
     if (!step_.uneven) options = {.to = rank_or_none(rank_ + 1), .from = source, .tag = step_.tag};
-    expect(kerkis::exchange(Host(), communicator_, from, to, options), to,
-           [&](std::size_t i) { return arrived(source, i); });
+    expect(step_.in_place ? kerkis::exchange(Host(), communicator_, to, options)
+                          : kerkis::exchange(Host(), communicator_, from, to, options),
+           to, [&](std::size_t i) { return arrived(source, i); });
   }
 
   /// The message does not fill what receives it. Which comes first, and whether the send is waited for, is up to the
