@@ -159,8 +159,8 @@ NativeOperation named_operation(const Communicator& communicator, Reduction redu
 template <class T, class Functor>
 constexpr auto check_reduction() {
   if constexpr (std::is_same_v<Functor, Named>) {
-    static_assert(is_element<T>, "kerkis: a reduction of elements that are no numbers, or of numbers that MPI does not "
-                                 "know, takes a functor: all_reduce<Functor>(…)");
+    static_assert(is_element<T>, "kerkis: a reduction of elements that are no numbers takes a functor, and so do "
+                                 "numbers that MPI does not know: all_reduce<Functor>(…)");
   } else {
     static_assert(std::is_trivially_copyable_v<T>, "kerkis: the elements of a reduction are trivially copyable");
     static_assert(std::is_empty_v<Functor> && std::is_default_constructible_v<Functor>,
