@@ -75,7 +75,8 @@ Request all_gather(const ExecutionSpace& execution, const Communicator& communic
   const comm::Blocks blocks({"all_gather", where}, communicator, options.counts, send.size());
   blocks.check_mine(send.size());
   blocks.check_whole(receive.size());
-  if (comm::alone({"all_gather", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
+  if (comm::alone({"all_gather", where}, communicator, options.deadline))
+    return comm::copy(execution, communicator, send, receive, fence);
   auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
                           comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced));
   const auto [mine, all] = wires->runs(communicator);

@@ -77,7 +77,8 @@ Request all_to_all(const ExecutionSpace& execution, const Communicator& communic
   const auto received = comm::Blocks::of(caller, communicator, options.receive_counts, receive.size());
   require(sent.mine() == received.mine(), caller, ": rank ", sent.rank(), " sends itself ", sent.mine(),
           " elements and receives ", received.mine());
-  if (comm::alone({"all_to_all", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
+  if (comm::alone(caller, communicator, options.deadline))
+    return comm::copy(execution, communicator, send, receive, fence);
   auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
                           comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced));
   const auto [out, in] = wires->runs(communicator);

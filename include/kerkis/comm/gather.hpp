@@ -38,7 +38,8 @@ Request gather(const ExecutionSpace& execution, const Communicator& communicator
     blocks.check_whole(receive.size());
     comm::check_apart({"gather", where}, send, receive);
   }
-  if (comm::alone({"gather", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
+  if (comm::alone({"gather", where}, communicator, options.deadline))
+    return comm::copy(execution, communicator, send, receive, fence);
   auto wires = comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence),
                           comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced, false, root));
   const auto [mine, all] = wires->runs(communicator);

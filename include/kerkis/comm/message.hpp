@@ -97,20 +97,23 @@ class MessageSide {
               const char* fence, bool copied = false)
       : execution_(execution), view_(view), shape_(shape_of(view)), type_(datatype<Element>(communicator)),
         native_(communicator.native()), peer_(peer), tag_(tag), count_(view.size()),
-        length_(piece_length(communicator, sizeof(Element))), first_own_tag_(largest_tag(communicator) + 1) {
+        length_(piece_length(communicator, sizeof(Element))), first_own_tag_(largest_tag(communicator) + 1),
+        copied_(copied) {
     static_assert(sizeof(AsWire) > 0);
     comm::fence(execution, fence);
     bool reached = AsWire::host_reaches;
     if constexpr (!AsWire::host_reaches) reached = device_aware<typename View::memory_space>(execution, communicator);
     straight_ =
-        count_ == 0 || (reached && !copied && !communicator.state()->engine->options().stage && shape_.is_run());
-    copied_ = copied && !straight_;
-    if (!straight_) {
-      const std::size_t bytes = (copied_ ? count_ : std::min(count_, length_)) * sizeof(Element);
-      for (std::size_t i = 0; i < (count_ > length_ && !copied_ ? 2u : 1u); ++i)
+        !copied && (count_ == 0 || (reached && !communicator.state()->engine->options().stage && shape_.is_run()));
+    if (copied) {
+      buffers_[0] = Resources::lend(resources(communicator), buffers_of<StagingSpace<ExecutionSpace>>(),
+                                    count_ * sizeof(Element));
+      copy_now<true>(execution_, view_, shape_, static_cast<Element*>(buffers_[0].data()), 0, count_);
+    } else if (!straight_) {
+      const std::size_t bytes = std::min(count_, length_) * sizeof(Element);
+      for (std::size_t i = 0; i < (count_ > length_ ? 2u : 1u); ++i)
         buffers_[i] = Resources::lend(resources(communicator), buffers_of<StagingSpace<ExecutionSpace>>(), bytes);
     }
-    if (copied_) copy_now<true>(execution_, view_, shape_, static_cast<Element*>(buffers_[0].data()), 0, count_);
     if constexpr (sending) {
       trailer_.total = count_;
       trailer_.number = resources(communicator)->next_long_message++;
@@ -228,7 +231,7 @@ class MessageSide {
   int peer_, tag_;
   std::size_t count_, length_;
   int first_own_tag_;
-  bool straight_ = true, copied_ = false;
+  bool copied_, straight_ = true;
   Trailer trailer_;
   std::array<Block, 2> buffers_;
   std::array<MPI_Request, 2> requests_{MPI_REQUEST_NULL, MPI_REQUEST_NULL};

@@ -113,7 +113,8 @@ Request reduce(const ExecutionSpace& execution, const Communicator& communicator
   if constexpr (!always) {
     if (root) comm::check_sizes({"reduce", where}, send, receive);
     const auto operation = comm::native_operation<Element, Functor>(communicator, options.operation, {"reduce", where});
-    if (comm::alone({"reduce", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
+    if (comm::alone({"reduce", where}, communicator, options.deadline))
+      return comm::copy(execution, communicator, send, receive, fence);
     auto wires =
         comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, operation.own),
                    comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced, operation.own, root));

@@ -124,7 +124,8 @@ Request reduce_scatter(const ExecutionSpace& execution, const Communicator& comm
     blocks.check_whole(send.size());
     const auto operation =
         comm::native_operation<Element, Functor>(communicator, options.operation, {"reduce_scatter", where});
-    if (comm::alone({"reduce_scatter", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
+    if (comm::alone({"reduce_scatter", where}, communicator, options.deadline))
+      return comm::copy(execution, communicator, send, receive, fence);
     auto wires =
         comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, operation.own),
                    comm::use<comm::Access::write>(execution, communicator, receive, comm::fenced, operation.own));

@@ -38,7 +38,8 @@ Request scatter(const ExecutionSpace& execution, const Communicator& communicato
     blocks.check_whole(send.size());
     comm::check_apart({"scatter", where}, send, receive);
   }
-  if (comm::alone({"scatter", where}, communicator, options.deadline)) return comm::copy(execution, communicator, send, receive, fence);
+  if (comm::alone({"scatter", where}, communicator, options.deadline))
+    return comm::copy(execution, communicator, send, receive, fence);
   auto wires =
       comm::keep(communicator, comm::use<comm::Access::read>(execution, communicator, send, fence, false, root),
                  comm::use<comm::Access::write>(execution, communicator, receive, root ? comm::fenced : fence));
